@@ -1,0 +1,1 @@
+//! What driver and guest agent say to each other over vsock.

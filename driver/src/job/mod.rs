@@ -1,0 +1,1 @@
+//! One job: its stages, its scripts, its variables.

@@ -1,0 +1,8 @@
+//! vk-driver: runs one CI job or command in a fresh microVM.
+
+pub mod agent;
+pub mod job;
+pub mod output;
+pub mod sources;
+pub mod state;
+pub mod vm;

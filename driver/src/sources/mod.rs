@@ -1,0 +1,1 @@
+//! Sources: the checkout on the host.

@@ -1,0 +1,1 @@
+//! Machines: a microVM and its vsock.

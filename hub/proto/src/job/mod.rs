@@ -1,0 +1,17 @@
+//! The job spec: what a node is told to run, and what it answers.
+//!
+//! A spec is normalised: the relay fills defaults in, strips credentials from URLs, splits aliases and
+//! expands cache keys, so that a node interprets nothing of GitLab's own format.
+
+mod failure;
+mod redact;
+mod result;
+mod spec;
+
+pub use failure::{Failure, gitlab_failure_reason};
+pub use redact::REDACTED;
+pub use result::{ArtifactOutcome, ArtifactResult, JobResult, Usage};
+pub use spec::{
+    Artifact, ArtifactFormat, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image,
+    JobInfo, JobSpec, RefType, RegistryCredential, Sources, Step, TraceOptions, Variable, When,
+};

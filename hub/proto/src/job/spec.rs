@@ -1,0 +1,354 @@
+//! [`CiJob`] and its parts, as the dispatch protocol's field table defines them.
+
+use serde::{Deserialize, Serialize};
+
+/// A job of any kind a node can run, told apart by `kind`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum JobSpec {
+    /// A GitLab CI job; the only kind so far.
+    GitlabCi(Box<CiJob>),
+}
+
+/// A GitLab CI job, translated from GitLab's job response.
+///
+/// It carries secrets (`token`, masked variables, credentials). Its [`Debug`] output does too: log
+/// [`CiJob::redacted`] instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CiJob {
+    /// Who and what the job is in GitLab.
+    pub job: JobInfo,
+    /// The job's own token (`CI_JOB_TOKEN`): clone, artifact upload, trace.
+    pub token: String,
+    /// URL of the GitLab server, as the runner is configured with.
+    pub server_url: String,
+    /// PEM certificates that the server's TLS chain is checked with, beside the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_ca_pem: Option<String>,
+    /// Where the sources come from.
+    pub sources: Sources,
+    /// Limit on the job's whole run, in seconds; at least 1.
+    pub timeout_secs: u64,
+    /// The job's variables in GitLab's order, the runner's own behind them. A later one wins.
+    #[serde(default)]
+    pub variables: Vec<Variable>,
+    /// The job's steps in order; the one named `after_script` runs after the others.
+    pub steps: Vec<Step>,
+    /// The image the job's VM boots; `None` for the node's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Services that run beside the job.
+    #[serde(default)]
+    pub services: Vec<Image>,
+    /// What to upload when the steps are over.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// What to keep between jobs.
+    #[serde(default)]
+    pub caches: Vec<Cache>,
+    /// Credentials of image registries.
+    #[serde(default)]
+    pub registry_credentials: Vec<RegistryCredential>,
+    /// Earlier jobs whose artifacts this one starts with.
+    #[serde(default)]
+    pub dependencies: Vec<Dependency>,
+    /// How the trace is made.
+    pub trace: TraceOptions,
+    /// Scripts that run around the checkout.
+    #[serde(default)]
+    pub hooks: Vec<Hook>,
+}
+
+/// Identity of a job within GitLab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobInfo {
+    /// GitLab's job ID.
+    pub id: u64,
+    /// The job's name in `.gitlab-ci.yml`.
+    pub name: String,
+    /// The job's stage in `.gitlab-ci.yml`.
+    pub stage: String,
+    /// ID of the pipeline.
+    pub pipeline_id: u64,
+    /// ID of the project.
+    pub project_id: u64,
+    /// The project's short name.
+    pub project_name: String,
+    /// The project's full path, groups included.
+    pub project_path: String,
+    /// ID of the project's namespace.
+    pub namespace_id: u64,
+    /// ID of the topmost group above the project.
+    pub root_namespace_id: u64,
+    /// ID of the user who started the job.
+    pub user_id: u64,
+    /// ID of the runner that took the job, as GitLab's verify call answered; 0 when unknown.
+    pub runner_id: u64,
+}
+
+/// What `git_info` says, credentials stripped from the URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sources {
+    /// Whether a tree kept from an earlier job may be reused (the default strategy is then `fetch`).
+    pub allow_fetch: bool,
+    /// Repository URL without user or password.
+    pub repo_url: String,
+    /// `sha1` or `sha256`.
+    pub object_format: String,
+    /// Branch or tag name, or a merge request's ref.
+    #[serde(rename = "ref")]
+    pub git_ref: String,
+    /// The commit to check out, in hex.
+    pub sha: String,
+    /// The commit before the push, in hex.
+    pub before_sha: String,
+    /// Whether `ref` is a branch or a tag.
+    pub ref_type: RefType,
+    /// What to fetch, in git's refspec syntax.
+    pub refspecs: Vec<String>,
+    /// Commits of history to fetch; 0 for all.
+    pub depth: u32,
+    /// Whether the ref is protected.
+    pub protected: bool,
+}
+
+/// Kind of a git ref.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefType {
+    /// A branch, or a merge request's ref.
+    #[default]
+    Branch,
+    /// A tag.
+    Tag,
+}
+
+/// One CI/CD variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Variable {
+    /// Name.
+    pub key: String,
+    /// Value, before expansion; the content for a file variable.
+    pub value: String,
+    /// Whether service containers get it.
+    pub public: bool,
+    /// Whether the job sees a path to a file with the value instead of the value.
+    pub file: bool,
+    /// Whether the expanded value is masked in the trace.
+    pub masked: bool,
+    /// Whether the value is taken as it is, references unexpanded.
+    pub raw: bool,
+}
+
+/// One step of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Step {
+    /// `script`, `after_script`, or another name (`release`).
+    pub name: String,
+    /// Commands, in order, of one shell.
+    pub script: Vec<String>,
+    /// GitLab's own limit in seconds; like GitLab Runner, a node does not act on it.
+    pub timeout_secs: u64,
+    /// When GitLab wants the step run; like GitLab Runner, a node does not act on it.
+    pub when: When,
+    /// Whether GitLab tolerates a failure; like GitLab Runner, a node does not act on it.
+    pub allow_failure: bool,
+}
+
+/// When a step, an artifact or a cache applies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Only when the job's steps succeeded.
+    #[default]
+    OnSuccess,
+    /// Only when they failed.
+    OnFailure,
+    /// In both cases.
+    Always,
+}
+
+impl When {
+    /// Whether this applies to a job whose steps ended in `success`.
+    #[must_use]
+    pub fn applies(self, success: bool) -> bool {
+        match self {
+            Self::OnSuccess => success,
+            Self::OnFailure => !success,
+            Self::Always => true,
+        }
+    }
+}
+
+/// The image of a job or a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Image {
+    /// Reference as the job wrote it, variables unexpanded.
+    pub name: String,
+    /// Host names a service answers to, already split.
+    pub aliases: Vec<String>,
+    /// Command instead of the image's.
+    pub command: Vec<String>,
+    /// Entry point instead of the image's.
+    pub entrypoint: Vec<String>,
+    /// Ports a service listens on.
+    pub ports: Vec<u16>,
+    /// Variables of this service alone.
+    pub variables: Vec<Variable>,
+    /// Pull policies to try, in order; empty for the node's default.
+    pub pull_policy: Vec<String>,
+    /// Platform instead of the node's own, such as `linux/arm64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+    /// User (name or number, with an optional group) instead of the image's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+/// One artifact archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Artifact {
+    /// File name without extension; empty for GitLab's default.
+    pub name: String,
+    /// Whether files that git does not track belong to it.
+    pub untracked: bool,
+    /// Patterns of paths to take.
+    pub paths: Vec<String>,
+    /// Patterns of paths to leave out.
+    pub exclude: Vec<String>,
+    /// When it is made.
+    pub when: When,
+    /// `archive`, or a report's type such as `junit`.
+    pub artifact_type: String,
+    /// How it is packed.
+    pub artifact_format: ArtifactFormat,
+    /// How long GitLab keeps it, as the job wrote it.
+    pub expire_in: String,
+}
+
+/// How an artifact is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArtifactFormat {
+    /// A zip archive; what an empty format in GitLab's response means.
+    #[default]
+    Zip,
+    /// Each file gzipped, one behind the other.
+    Gzip,
+    /// The one file as it is.
+    Raw,
+    /// A zip archive with zstd compression.
+    ZipZstd,
+    /// A zstd-compressed tar archive.
+    TarZstd,
+}
+
+/// One cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cache {
+    /// Key, expanded and sanitised.
+    pub key: String,
+    /// Key as the job wrote it, for the warning that names a change.
+    pub raw_key: String,
+    /// Keys to try when `key` is not found, in order, expanded and sanitised.
+    pub fallback_keys: Vec<String>,
+    /// Whether files that git does not track belong to it.
+    pub untracked: bool,
+    /// Which ways it goes.
+    pub policy: CachePolicy,
+    /// Patterns of paths to keep.
+    pub paths: Vec<String>,
+    /// When it is saved.
+    pub when: When,
+}
+
+/// Which ways a cache goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachePolicy {
+    /// Restored before the steps, saved after.
+    #[default]
+    PullPush,
+    /// Restored only.
+    Pull,
+    /// Saved only.
+    Push,
+}
+
+/// Login of an image registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RegistryCredential {
+    /// Registry host, with a port where it has one.
+    pub url: String,
+    /// User.
+    pub username: String,
+    /// Password or token.
+    pub password: String,
+}
+
+/// An earlier job whose artifacts this one downloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dependency {
+    /// Its job ID.
+    pub id: u64,
+    /// Its job name.
+    pub name: String,
+    /// The token that opens its artifacts.
+    pub token: String,
+    /// File name of its archive; empty when it has none.
+    pub filename: String,
+    /// Size of its archive in bytes, as GitLab says.
+    pub size: u64,
+}
+
+/// How a job's trace is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TraceOptions {
+    /// Whether stages are marked as sections.
+    pub sections: bool,
+    /// Token prefixes to mask behind, beside the default ones.
+    pub mask_prefixes: Vec<String>,
+    /// Bytes after which the trace is cut, stamps counted.
+    pub limit_bytes: u64,
+}
+
+/// A script around the checkout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hook {
+    /// Where it runs.
+    pub name: HookName,
+    /// Commands, in order.
+    pub script: Vec<String>,
+}
+
+/// Where a hook runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookName {
+    /// Before the checkout.
+    PreGetSourcesScript,
+    /// After it.
+    PostGetSourcesScript,
+}
+
+impl CiJob {
+    /// The script of the first hook called `name`; empty when the job has none (the first entry wins, as in
+    /// GitLab Runner).
+    #[must_use]
+    pub fn hook(&self, name: HookName) -> &[String] {
+        self.hooks
+            .iter()
+            .find(|hook| hook.name == name)
+            .map_or(&[], |hook| hook.script.as_slice())
+    }
+}

@@ -1,0 +1,3 @@
+//! The vk command.
+
+fn main() {}

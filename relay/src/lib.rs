@@ -1,0 +1,1 @@
+//! vk-gitlab: the relay between GitLab and vk.

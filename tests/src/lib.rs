@@ -1,0 +1,1 @@
+//! The kit that the end-to-end tests are made with.
