@@ -7,6 +7,7 @@ mod failure;
 mod redact;
 mod result;
 mod spec;
+pub mod variables;
 
 pub use failure::{Failure, gitlab_failure_reason};
 pub use redact::REDACTED;
