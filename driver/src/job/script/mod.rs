@@ -1,0 +1,21 @@
+//! The scripts that a job's stages run in the guest's shell, as GitLab Runner's bash writer writes them (facts,
+//! build §2), and the lines that the checkout prints (facts, build §3).
+//!
+//! A script is a fixed wrapper around a body that is quoted as a whole and handed to `eval`, so that the shell reads
+//! all of it before it runs any. In bash the text is GitLab Runner's, byte for byte; for an image that has only a
+//! POSIX `sh`, quoting and notices are our own, since neither `$'…'` nor `echo` can be relied on there.
+
+mod check;
+mod cleanup;
+mod commands;
+mod quote;
+pub mod sources_lines;
+mod stages;
+mod writer;
+
+pub use check::ScriptError;
+pub(crate) use quote::quoted;
+pub use stages::{ScriptContext, Shell, hook_script, stage_script};
+
+#[cfg(test)]
+mod examples;

@@ -1,0 +1,197 @@
+//! Quoting for the shell (facts, build §2.3) and Go's `%q` (facts, build §0.2).
+
+use std::fmt::Write;
+
+/// How text becomes one word of the shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// bash's `$'…'`, GitLab Runner's default.
+    AnsiC,
+    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES`: leaves `;`, `'` and line breaks unquoted, a known defect.
+    PosixEscapes,
+    /// `'…'`, right in every shell; for images without bash.
+    Single,
+}
+
+impl Quoting {
+    /// `text` as one word.
+    pub(super) fn quote(self, text: &str) -> String {
+        if text.is_empty() {
+            return "''".to_owned();
+        }
+        match self {
+            Self::AnsiC => ansi_c(text),
+            Self::PosixEscapes => posix_escapes(text),
+            Self::Single => single(text),
+        }
+    }
+}
+
+/// Bytes that need no quotes (facts, build §2.3.1).
+fn is_literal(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b',' | b'-' | b'.' | b'/' | b'@' | b'_')
+}
+
+fn ansi_c(text: &str) -> String {
+    if text.bytes().all(is_literal) {
+        return text.to_owned();
+    }
+    let mut quoted = String::with_capacity(text.len() + text.len() / 8 + 3);
+    quoted.push_str("$'");
+    for byte in text.bytes() {
+        match byte {
+            0x07 => quoted.push_str("\\a"),
+            0x08 => quoted.push_str("\\b"),
+            b'\t' => quoted.push_str("\\t"),
+            b'\n' => quoted.push_str("\\n"),
+            0x0b => quoted.push_str("\\v"),
+            0x0c => quoted.push_str("\\f"),
+            b'\r' => quoted.push_str("\\r"),
+            b'\'' => quoted.push_str("\\'"),
+            b'\\' => quoted.push_str("\\\\"),
+            b' '..=b'~' => quoted.push(char::from(byte)),
+            _ => push_hex(&mut quoted, byte),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+fn push_hex(text: &mut String, byte: u8) {
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\\x{byte:02x}");
+}
+
+fn posix_escapes(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 2);
+    let mut needs_quotes = false;
+    for character in text.chars() {
+        match character {
+            '`' | '"' | '\\' | '$' => {
+                needs_quotes = true;
+                escaped.push('\\');
+            }
+            ' ' | '!' | '#' | '%' | '&' | '(' | ')' | '*' | '<' | '=' | '>' | '?' | '[' | '|' => {
+                needs_quotes = true;
+            }
+            _ => {}
+        }
+        escaped.push(character);
+    }
+    if needs_quotes {
+        format!("\"{escaped}\"")
+    } else {
+        escaped
+    }
+}
+
+fn single(text: &str) -> String {
+    if text.bytes().all(is_literal) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Go's `%q`: in double quotes, `"` and `\` escaped, what cannot be printed as an escape; `$` and backtick stay.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{b}' => quoted.push_str("\\v"),
+            _ if character.is_ascii_control() => {
+                let _ = write!(quoted, "\\x{:02x}", u32::from(character));
+            }
+            _ if is_printable(character) => quoted.push(character),
+            _ if u32::from(character) < 0x10000 => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(character));
+            }
+            _ => {
+                let _ = write!(quoted, "\\U{:08x}", u32::from(character));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Go's `unicode.IsPrint` as far as the standard library knows: of white space only the ASCII blank is printed.
+fn is_printable(character: char) -> bool {
+    character == ' ' || !(character.is_control() || character.is_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ansi_c_quotes_bytes_as_the_facts_say() {
+        let cases = [
+            ("", "''"),
+            ("aZ09,-./@_", "aZ09,-./@_"),
+            (" ", "$' '"),
+            ("!\"#$%&()*+:;<=>?[]^`{|}~", "$'!\"#$%&()*+:;<=>?[]^`{|}~'"),
+            ("\x07\x08\t\n\x0b\x0c\r", "$'\\a\\b\\t\\n\\v\\f\\r'"),
+            ("it's \\", "$'it\\'s \\\\'"),
+            ("\x1b[0m\x7f\x01", "$'\\x1b[0m\\x7f\\x01'"),
+            ("é", "$'\\xc3\\xa9'"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Quoting::AnsiC.quote(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn posix_escapes_keep_their_defects() {
+        let cases = [
+            ("", "''"),
+            ("a b", "\"a b\""),
+            ("a;b", "a;b"),
+            ("it's", "it's"),
+            ("l1\nl2", "l1\nl2"),
+            ("{}~^]+:", "{}~^]+:"),
+            ("é", "é"),
+            ("`\"\\$", "\"\\`\\\"\\\\\\$\""),
+            ("!#%&()*<=>?[|", "\"!#%&()*<=>?[|\""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Quoting::PosixEscapes.quote(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn single_quotes_hold_everything() {
+        let cases = [
+            ("", "''"),
+            ("plain-1.2/x_@,", "plain-1.2/x_@,"),
+            ("$HOME `x` \\n\n", "'$HOME `x` \\n\n'"),
+            ("it's", "'it'\\''s'"),
+            ("~", "'~'"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Quoting::Single.quote(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn go_quotes_leave_the_shells_characters() {
+        let cases = [
+            ("a $b `c`", "\"a $b `c`\""),
+            ("\"\\", "\"\\\"\\\\\""),
+            ("\x07\x1b\n\x7f", "\"\\a\\x1b\\n\\x7f\""),
+            ("é😀", "\"é😀\""),
+            ("\u{85}\u{2028}", "\"\\u0085\\u2028\""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(quoted(text), expected, "{text:?}");
+        }
+    }
+}

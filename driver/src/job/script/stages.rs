@@ -1,0 +1,252 @@
+//! The body of each stage's script (facts, build §2.9).
+
+use vk_hub_proto::job::{CiJob, HookName};
+
+use super::check::{ScriptError, check};
+use super::cleanup::write_cleanup;
+use super::commands::{CommandStyle, write_commands};
+use super::quote::{Quoting, quoted};
+use super::writer::{Dialect, Writer};
+use crate::job::feature_flags::FeatureFlag;
+use crate::job::stage::Stage;
+use crate::job::variables::JobEnvironment;
+
+/// The shell of the job's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// bash: scripts are GitLab Runner's.
+    Bash,
+    /// A POSIX `sh` in an image without bash.
+    Sh,
+}
+
+/// What scripts are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptContext<'a> {
+    /// The job.
+    pub job: &'a CiJob,
+    /// Its variables, settings and folders.
+    pub environment: &'a JobEnvironment,
+    /// The shell that will read the script.
+    pub shell: Shell,
+    /// Whether the guest has git. Without it the scripts leave git alone, where GitLab Runner's helper image would
+    /// have had one.
+    pub has_git: bool,
+    /// Name of the host, for the line of [`Stage::PrepareScript`] that says where the job runs.
+    pub host_name: Option<&'a str>,
+}
+
+/// The script of `stage`; `None` when the stage has nothing for the guest's shell, because GitLab Runner skips it
+/// (facts, build §1.2.2) or because the host does its work.
+///
+/// # Errors
+///
+/// When a shell cannot hold the job's script or variables.
+pub fn stage_script(
+    stage: &Stage,
+    context: &ScriptContext<'_>,
+) -> Result<Option<String>, ScriptError> {
+    check(context.job, context.environment.variables())?;
+    let Some(writer) = stage_body(stage, context) else {
+        return Ok(None);
+    };
+    Ok(Some(writer.finish()))
+}
+
+/// The script that runs in the guest before or after the host's checkout; `None` when the job has no such hook, or
+/// gets no sources (facts, build §3.2).
+///
+/// GitLab Runner runs both in the one shell of `get_sources`: here what the first exports reaches the second only
+/// through `GITLAB_ENV`.
+///
+/// # Errors
+///
+/// As [`stage_script`].
+pub fn hook_script(
+    hook: HookName,
+    context: &ScriptContext<'_>,
+) -> Result<Option<String>, ScriptError> {
+    check(context.job, context.environment.variables())?;
+    let commands = context.job.hook(hook);
+    if commands.is_empty() || !context.environment.settings().strategy.has_sources() {
+        return Ok(None);
+    }
+    let mut writer = context.writer();
+    context.write_variables(&mut writer, Files::Written);
+    writer.export("GIT_TERMINAL_PROMPT", "0");
+    writer.export("GCM_INTERACTIVE", "Never");
+    let prefix = match hook {
+        HookName::PreGetSourcesScript => "pre_clone_script",
+        HookName::PostGetSourcesScript => {
+            if !context.environment.settings().lfs_skip_smudge {
+                writer.export("GIT_LFS_SKIP_SMUDGE", "1");
+            }
+            writer.cd(&context.environment.dirs().project);
+            "post_clone_script"
+        }
+    };
+    write_commands(&mut writer, commands, context.style(prefix));
+    Ok(Some(writer.finish()))
+}
+
+/// `None` where the stage has no script.
+fn stage_body(stage: &Stage, context: &ScriptContext<'_>) -> Option<Writer> {
+    match stage {
+        Stage::PrepareScript => Some(prepare_script(context)),
+        Stage::ClearWorktree => Some(clear_worktree(context)),
+        Stage::Step(_) => step(stage, context),
+        Stage::AfterScript => after_script(context),
+        Stage::CleanupFileVariables => {
+            let mut writer = context.writer();
+            context.write_variables(&mut writer, Files::Left);
+            write_cleanup(&mut writer, context);
+            Some(writer)
+        }
+        Stage::PrepareExecutor
+        | Stage::GetSources
+        | Stage::RestoreCache
+        | Stage::DownloadArtifacts
+        | Stage::ArchiveCache
+        | Stage::ArchiveCacheOnFailure
+        | Stage::UploadArtifactsOnSuccess
+        | Stage::UploadArtifactsOnFailure => None,
+    }
+}
+
+fn prepare_script(context: &ScriptContext<'_>) -> Writer {
+    let mut writer = context.writer();
+    let place = match context.host_name {
+        Some(host) => format!("Running on $(hostname) via {host}..."),
+        None => "Running on $(hostname)...".to_owned(),
+    };
+    writer.line(&format!("echo {}", quoted(&place)));
+    for name in [ENV_FILE, MASKING_FILE] {
+        let path = writer.tmp_file(name);
+        writer.remove_file(&path);
+    }
+    writer
+}
+
+fn clear_worktree(context: &ScriptContext<'_>) -> Writer {
+    let mut writer = context.writer();
+    writer.notice("Deleting tracked and untracked files...");
+    if context.has_git {
+        let project = &context.environment.dirs().project;
+        writer.if_directory(project, |writer| {
+            writer.cd(project);
+            writer.command(&["git", "rm", "-rf", "--ignore-unmatch", "--quiet", "."]);
+            writer.command(&["git", "clean", "-ffdx", "-q"]);
+        });
+    }
+    writer
+}
+
+/// The first step that gives this stage; GitLab Runner tells stages apart by their lowercased names.
+fn step(stage: &Stage, context: &ScriptContext<'_>) -> Option<Writer> {
+    let name = stage.name();
+    let step = context
+        .job
+        .steps
+        .iter()
+        .find(|step| Stage::Step(step.name.clone()).name() == name)?;
+    let mut writer = context.writer();
+    context.write_variables(&mut writer, Files::Written);
+    writer.cd(&context.environment.dirs().project);
+    let style = context.style("script_step");
+    if name == RELEASE_STAGE {
+        let variables = context.environment.variables();
+        let expanded: Vec<String> = step
+            .script
+            .iter()
+            .map(|command| variables.expand(command))
+            .collect();
+        write_commands(&mut writer, &expanded, style);
+    } else {
+        write_commands(&mut writer, &step.script, style);
+    }
+    Some(writer)
+}
+
+fn after_script(context: &ScriptContext<'_>) -> Option<Writer> {
+    let name = Stage::AfterScript.name();
+    let step = context.job.steps.iter().find(|step| step.name == name)?;
+    if step.script.is_empty() {
+        return None;
+    }
+    let mut writer = context.writer();
+    context.write_variables(&mut writer, Files::Written);
+    writer.cd(&context.environment.dirs().project);
+    writer.notice("Running after script...");
+    write_commands(
+        &mut writer,
+        &step.script,
+        context.style("after_script_step"),
+    );
+    Some(writer)
+}
+
+/// The step whose commands GitLab Runner expands itself (facts, build §2.6).
+const RELEASE_STAGE: &str = "step_release";
+
+/// File through which a job's commands set variables for what follows (`GITLAB_ENV`).
+pub(super) const ENV_FILE: &str = "gitlab_runner_env";
+
+/// File in which GitLab Runner's proxy keeps masks.
+pub(super) const MASKING_FILE: &str = "masking.db";
+
+/// What the variable block does about file variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    /// Each is written anew.
+    Written,
+    /// They are only named.
+    Left,
+}
+
+impl ScriptContext<'_> {
+    fn dialect(&self) -> Dialect {
+        let quoting = match self.shell {
+            _ if self.environment.is_on(FeatureFlag::PosixEscapes) => Quoting::PosixEscapes,
+            Shell::Bash => Quoting::AnsiC,
+            Shell::Sh => Quoting::Single,
+        };
+        Dialect {
+            shell: match self.shell {
+                Shell::Bash => "bash",
+                Shell::Sh => "sh",
+            },
+            quoting,
+            plain_echo: self.shell == Shell::Bash,
+            check_exit_codes: self.environment.is_on(FeatureFlag::BashExitCodeCheck),
+            legacy_eval: self.environment.is_on(FeatureFlag::LegacyBashEval),
+            xtrace: self.environment.settings().debug_trace,
+        }
+    }
+
+    fn writer(&self) -> Writer {
+        Writer::new(self.dialect(), &self.environment.dirs().tmp)
+    }
+
+    fn style(&self, prefix: &'static str) -> CommandStyle {
+        let sections =
+            self.job.trace.sections && self.environment.is_on(FeatureFlag::ScriptSections);
+        CommandStyle { sections, prefix }
+    }
+
+    /// All variables, then what `GITLAB_ENV` holds (facts, build §2.4).
+    fn write_variables(&self, writer: &mut Writer, files: Files) {
+        for variable in self.environment.variables().iter() {
+            match (variable.file, files) {
+                (false, _) => writer.export(&variable.key, &variable.value),
+                (true, Files::Written) => writer.export_file(&variable.key, &variable.value),
+                (true, Files::Left) => {
+                    let path = writer.tmp_file(&variable.key);
+                    writer.export(&variable.key, &path);
+                }
+            }
+        }
+        let env_file = writer.tmp_file(ENV_FILE);
+        writer.export("GITLAB_ENV", &env_file);
+        writer.source_env(&env_file);
+    }
+}

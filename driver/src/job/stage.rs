@@ -1,0 +1,128 @@
+//! The stages of a job, their names and titles (facts, build §1.2).
+
+use std::borrow::Cow;
+
+use vk_hub_proto::job::Step;
+
+/// One stage. Their order is the job's, save that [`Stage::ClearWorktree`] runs between two attempts at
+/// [`Stage::GetSources`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The VM is made and booted.
+    PrepareExecutor,
+    /// The guest's shell runs for the first time.
+    PrepareScript,
+    /// The sources are checked out on the host and put into the guest.
+    GetSources,
+    /// What a failed attempt at the sources left is removed.
+    ClearWorktree,
+    /// Caches are unpacked.
+    RestoreCache,
+    /// Artifacts of earlier jobs are unpacked.
+    DownloadArtifacts,
+    /// A step of the job; its name as the job has it, not lowercased.
+    Step(String),
+    /// The step `after_script`.
+    AfterScript,
+    /// Caches are kept after success.
+    ArchiveCache,
+    /// Caches are kept after failure.
+    ArchiveCacheOnFailure,
+    /// Artifacts are uploaded after success.
+    UploadArtifactsOnSuccess,
+    /// Artifacts are uploaded after failure.
+    UploadArtifactsOnFailure,
+    /// File variables and what belongs to the checkout's credentials are removed.
+    CleanupFileVariables,
+}
+
+/// The step that is not run as a [`Stage::Step`].
+const AFTER_SCRIPT: &str = "after_script";
+
+impl Stage {
+    /// The stages of the job's steps in order, `after_script` left out.
+    pub fn of_steps(steps: &[Step]) -> impl Iterator<Item = Self> {
+        steps
+            .iter()
+            .filter(|step| step.name != AFTER_SCRIPT)
+            .map(|step| Self::Step(step.name.clone()))
+    }
+
+    /// The name in section markers and messages.
+    #[must_use]
+    pub fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::PrepareExecutor => "prepare_executor",
+            Self::PrepareScript => "prepare_script",
+            Self::GetSources => "get_sources",
+            Self::ClearWorktree => "clear_worktree",
+            Self::RestoreCache => "restore_cache",
+            Self::DownloadArtifacts => "download_artifacts",
+            Self::Step(step) => return Cow::Owned(format!("step_{}", step.to_lowercase())),
+            Self::AfterScript => AFTER_SCRIPT,
+            Self::ArchiveCache => "archive_cache",
+            Self::ArchiveCacheOnFailure => "archive_cache_on_failure",
+            Self::UploadArtifactsOnSuccess => "upload_artifacts_on_success",
+            Self::UploadArtifactsOnFailure => "upload_artifacts_on_failure",
+            Self::CleanupFileVariables => "cleanup_file_variables",
+        })
+    }
+
+    /// The title printed at the stage's start.
+    #[must_use]
+    pub fn title(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::PrepareExecutor => "Preparing the \"vk\" executor",
+            Self::PrepareScript => "Preparing environment",
+            Self::GetSources => "Getting source from Git repository",
+            Self::ClearWorktree => {
+                "Deleting all tracked and untracked files due to source fetch failure"
+            }
+            Self::RestoreCache => "Restoring cache",
+            Self::DownloadArtifacts => "Downloading artifacts",
+            Self::Step(_) => {
+                return Cow::Owned(format!(
+                    "Executing \"{}\" stage of the job script",
+                    self.name()
+                ));
+            }
+            Self::AfterScript => "Running after_script",
+            Self::ArchiveCache => "Saving cache for successful job",
+            Self::ArchiveCacheOnFailure => "Saving cache for failed job",
+            Self::UploadArtifactsOnSuccess => "Uploading artifacts for successful job",
+            Self::UploadArtifactsOnFailure => "Uploading artifacts for failed job",
+            Self::CleanupFileVariables => "Cleaning up project directory and file based variables",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &str) -> Step {
+        Step {
+            name: name.into(),
+            ..Step::default()
+        }
+    }
+
+    #[test]
+    fn a_step_gives_its_stage_a_lowercased_name() {
+        let stage = Stage::Step("Release".into());
+        assert_eq!(stage.name(), "step_release");
+        assert_eq!(
+            stage.title(),
+            "Executing \"step_release\" stage of the job script"
+        );
+    }
+
+    #[test]
+    fn after_script_is_no_step_stage() {
+        let steps = [step("script"), step("after_script"), step("release")];
+        assert_eq!(
+            Stage::of_steps(&steps).collect::<Vec<_>>(),
+            [Stage::Step("script".into()), Stage::Step("release".into())]
+        );
+    }
+}

@@ -1,0 +1,500 @@
+//! The full list of a job's variables and what follows from it (facts, build §4.1 and §4.2).
+
+use vk_hub_proto::job::{CiJob, Variable, variables::Variables};
+
+use super::dirs::{DirsError, JobDirs};
+use crate::job::feature_flags::{FeatureFlag, FeatureFlags};
+use crate::job::settings::Settings;
+
+/// What a relay puts before the job's own variables (dispatch protocol: the runner's own).
+const BEFORE_THE_JOBS: &str = "CI_RUNNER_SHORT_TOKEN";
+
+/// What a relay puts behind them.
+const BEHIND_THE_JOBS: [&str; 3] = [
+    "CI_RUNNER_VERSION",
+    "CI_RUNNER_REVISION",
+    "CI_RUNNER_EXECUTABLE_ARCH",
+];
+
+/// What `CI_JOB_STATUS` says (facts, build §1.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobStatus {
+    /// The steps are not over.
+    Running,
+    /// They succeeded.
+    Success,
+    /// They failed.
+    Failed,
+    /// They were canceled.
+    Canceled,
+    /// Their own time limit ended them.
+    TimedOut,
+}
+
+impl JobStatus {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::TimedOut => "timedout",
+        }
+    }
+}
+
+/// What the host adds to a job's variables.
+#[derive(Clone, Debug)]
+pub struct HostContext {
+    /// Folder in the guest that holds all projects, an absolute path (`CI_BUILDS_DIR`).
+    pub builds_dir: String,
+    /// Lowest number free among the host's running jobs (`CI_CONCURRENT_ID`).
+    pub concurrent_id: u32,
+    /// Lowest number free among the host's running jobs of the project (`CI_CONCURRENT_PROJECT_ID`).
+    pub concurrent_project_id: u32,
+}
+
+impl Default for HostContext {
+    /// `/builds`, and the only job of its host.
+    fn default() -> Self {
+        Self {
+            builds_dir: "/builds".to_owned(),
+            concurrent_id: 0,
+            concurrent_project_id: 0,
+        }
+    }
+}
+
+/// A job's variables, flags, settings and folders, as one consistent whole.
+///
+/// Its [`Debug`] output carries secrets.
+#[derive(Clone, Debug)]
+pub struct JobEnvironment {
+    host: HostContext,
+    dirs: JobDirs,
+    flags: FeatureFlags,
+    settings: Settings,
+    warnings: Vec<String>,
+    variables: Variables,
+}
+
+impl JobEnvironment {
+    /// The environment of `job` before its first step.
+    ///
+    /// # Errors
+    ///
+    /// When the job asks for a project folder that it may not have.
+    pub fn new(job: &CiJob, host: HostContext) -> Result<Self, DirsError> {
+        // Settings may refer to CI_BUILDS_DIR, but the project's folder follows from them.
+        let early = variables(job, &host, None, JobStatus::Running);
+        let with_job_flags = early.iter().chain(job.variables.iter()).cloned();
+        let (flags, flag_warnings) =
+            FeatureFlags::resolve(&with_job_flags.collect::<Variables>().expanded());
+        let (settings, mut warnings) = Settings::resolve(
+            &early.expanded(),
+            job.sources.allow_fetch,
+            job.sources.depth,
+        );
+        // GitLab Runner reads the flags twice (facts, build §1.5.2).
+        warnings.extend_from_slice(&flag_warnings);
+        warnings.extend(flag_warnings);
+        let dirs = JobDirs::new(job, &settings, &host.builds_dir)?;
+        let mut environment = Self {
+            host,
+            dirs,
+            flags,
+            settings,
+            warnings,
+            variables: Variables::default(),
+        };
+        environment.set_status(job, JobStatus::Running);
+        Ok(environment)
+    }
+
+    /// Makes `CI_JOB_STATUS` say `status` from now on.
+    pub fn set_status(&mut self, job: &CiJob, status: JobStatus) {
+        let resolved = Some((&self.flags, &self.dirs));
+        self.variables = variables(job, &self.host, resolved, status).expanded();
+    }
+
+    /// All variables in order, expanded.
+    #[must_use]
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// Where the job lives in the guest.
+    #[must_use]
+    pub fn dirs(&self) -> &JobDirs {
+        &self.dirs
+    }
+
+    /// The job's settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The job's feature flags.
+    #[must_use]
+    pub fn flags(&self) -> &FeatureFlags {
+        &self.flags
+    }
+
+    /// Whether `flag` is on.
+    #[must_use]
+    pub fn is_on(&self, flag: FeatureFlag) -> bool {
+        self.flags.is_on(flag)
+    }
+
+    /// What is wrong with the job's settings; GitLab Runner prints it as one warning, joined by newlines, before
+    /// the first stage. Empty when all is well.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The values to mask in the trace, none empty and none twice: masked variables as expanded, the job's and its
+    /// dependencies' tokens, and passwords of registries, each without white space around it (facts, build §6.2;
+    /// fleet §10.3).
+    #[must_use]
+    pub fn masked_values(&self, job: &CiJob) -> Vec<String> {
+        let masked = self
+            .variables
+            .iter()
+            .filter(|variable| variable.masked)
+            .map(|variable| variable.value.as_str());
+        let services = job
+            .image
+            .iter()
+            .chain(&job.services)
+            .flat_map(|image| &image.variables)
+            .filter(|variable| variable.masked)
+            .map(|variable| variable.value.as_str());
+        let tokens = job
+            .dependencies
+            .iter()
+            .map(|dependency| dependency.token.as_str());
+        let passwords = job
+            .registry_credentials
+            .iter()
+            .map(|credential| credential.password.as_str());
+        let mut values: Vec<String> = masked
+            .chain(services)
+            .chain(tokens)
+            .chain(passwords)
+            .chain([job.token.as_str()])
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+}
+
+/// The list of facts, build §4.1, unexpanded; without flags and folders while these are not known.
+fn variables(
+    job: &CiJob,
+    host: &HostContext,
+    resolved: Option<(&FeatureFlags, &JobDirs)>,
+    status: JobStatus,
+) -> Variables {
+    let relayed = Relayed::new(&job.variables);
+    let defaults = FeatureFlags::default();
+    let flags = resolved.map_or(&defaults, |(flags, _)| flags);
+    let dirs = resolved.map(|(_, dirs)| dirs);
+
+    let mut list: Vec<Variable> = Vec::with_capacity(job.variables.len() + 80);
+    list.extend(
+        flags
+            .iter()
+            .map(|(name, value)| public(name, bool_text(value))),
+    );
+    if let Some(image) = job.image.as_ref().filter(|image| !image.name.is_empty()) {
+        list.push(public("CI_JOB_IMAGE", &image.name));
+    }
+    list.extend_from_slice(relayed.before);
+    list.push(public("CI_BUILDS_DIR", &host.builds_dir));
+    list.push(public(
+        "CI_PROJECT_DIR",
+        dirs.map_or("", |dirs| &dirs.project),
+    ));
+    list.push(public("CI_CONCURRENT_ID", &host.concurrent_id.to_string()));
+    list.push(public(
+        "CI_CONCURRENT_PROJECT_ID",
+        &host.concurrent_project_id.to_string(),
+    ));
+    list.push(public("CI_SERVER", "yes"));
+    list.push(public("CI_JOB_STATUS", status.name()));
+    list.push(public("CI_JOB_TIMEOUT", &job.timeout_secs.to_string()));
+    if let Some(pem) = &job.server_ca_pem {
+        list.push(Variable {
+            file: true,
+            ..public("CI_SERVER_TLS_CA_FILE", pem)
+        });
+    }
+    let own = relayed.own.iter();
+    list.extend(
+        own.filter(|variable| !FeatureFlags::is_flag(&variable.key))
+            .cloned(),
+    );
+    list.push(public("CI_DISPOSABLE_ENVIRONMENT", "true"));
+    list.extend_from_slice(relayed.behind);
+    list.push(public(
+        "RUNNER_TEMP_PROJECT_DIR",
+        dirs.map_or("", |dirs| &dirs.tmp),
+    ));
+    Variables::new(list)
+}
+
+/// A job's variables, taken apart into its own and the relay's around them.
+struct Relayed<'j> {
+    before: &'j [Variable],
+    own: &'j [Variable],
+    behind: &'j [Variable],
+}
+
+impl<'j> Relayed<'j> {
+    fn new(variables: &'j [Variable]) -> Self {
+        let is_before = variables
+            .first()
+            .is_some_and(|variable| variable.key == BEFORE_THE_JOBS);
+        let (before, rest) = variables
+            .split_at_checked(usize::from(is_before))
+            .unwrap_or((&[], variables));
+        let own = rest
+            .iter()
+            .rposition(|variable| !BEHIND_THE_JOBS.contains(&variable.key.as_str()))
+            .map_or(0, |last| last + 1);
+        let (own, behind) = rest.split_at_checked(own).unwrap_or((rest, &[]));
+        Self {
+            before,
+            own,
+            behind,
+        }
+    }
+}
+
+fn bool_text(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+fn public(key: &str, value: &str) -> Variable {
+    Variable {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        public: true,
+        ..Variable::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::settings::GitStrategy;
+    use crate::job::testing::{self, variable};
+    use vk_hub_proto::job::{Dependency, Image, RegistryCredential};
+
+    fn environment(job: &CiJob) -> JobEnvironment {
+        JobEnvironment::new(job, HostContext::default()).unwrap()
+    }
+
+    fn with_variables(pairs: &[(&str, &str)]) -> CiJob {
+        let mut job = testing::job();
+        job.variables = testing::variables(pairs);
+        job
+    }
+
+    #[test]
+    fn sources_of_variables_come_in_the_runners_order() {
+        let mut job = testing::job();
+        job.image = Some(Image {
+            name: "ruby:3".into(),
+            ..Image::default()
+        });
+        job.server_ca_pem = Some("pem".into());
+
+        let environment = environment(&job);
+
+        let keys: Vec<&str> = environment
+            .variables()
+            .iter()
+            .map(|variable| variable.key.as_str())
+            .collect();
+        assert_eq!(keys.first(), Some(&"FF_TEST_FEATURE"));
+        assert_eq!(
+            keys[52..],
+            [
+                "CI_JOB_IMAGE",
+                "CI_RUNNER_SHORT_TOKEN",
+                "CI_BUILDS_DIR",
+                "CI_PROJECT_DIR",
+                "CI_CONCURRENT_ID",
+                "CI_CONCURRENT_PROJECT_ID",
+                "CI_SERVER",
+                "CI_JOB_STATUS",
+                "CI_JOB_TIMEOUT",
+                "CI_SERVER_TLS_CA_FILE",
+                "CI_PROJECT_PATH",
+                "CI_DISPOSABLE_ENVIRONMENT",
+                "CI_RUNNER_VERSION",
+                "CI_RUNNER_REVISION",
+                "CI_RUNNER_EXECUTABLE_ARCH",
+                "RUNNER_TEMP_PROJECT_DIR",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_runner_provides_has_its_values() {
+        let environment = environment(&testing::job());
+        let expected = [
+            ("CI_BUILDS_DIR", "/builds"),
+            ("CI_PROJECT_DIR", "/builds/grp/demo"),
+            ("CI_CONCURRENT_ID", "0"),
+            ("CI_CONCURRENT_PROJECT_ID", "0"),
+            ("CI_SERVER", "yes"),
+            ("CI_JOB_STATUS", "running"),
+            ("CI_JOB_TIMEOUT", "3600"),
+            ("CI_DISPOSABLE_ENVIRONMENT", "true"),
+            ("RUNNER_TEMP_PROJECT_DIR", "/builds/grp/demo.tmp"),
+        ];
+        for (key, value) in expected {
+            assert_eq!(environment.variables().value(key), value, "{key}");
+        }
+        assert!(
+            environment
+                .variables()
+                .find("CI_SERVER_TLS_CA_FILE")
+                .is_none()
+        );
+        assert!(environment.variables().find("CI_JOB_IMAGE").is_none());
+    }
+
+    #[test]
+    fn a_job_overrides_what_comes_before_its_own_variables_alone() {
+        let job = with_variables(&[
+            ("CI_SERVER", "no"),
+            ("CI_PROJECT_DIR", "/elsewhere"),
+            ("CI_DISPOSABLE_ENVIRONMENT", "false"),
+            ("RUNNER_TEMP_PROJECT_DIR", "/elsewhere.tmp"),
+        ]);
+        let environment = environment(&job);
+        let variables = environment.variables();
+        assert_eq!(variables.value("CI_SERVER"), "no");
+        assert_eq!(variables.value("CI_PROJECT_DIR"), "/elsewhere");
+        assert_eq!(variables.value("CI_DISPOSABLE_ENVIRONMENT"), "true");
+        assert_eq!(
+            variables.value("RUNNER_TEMP_PROJECT_DIR"),
+            "/builds/grp/demo.tmp"
+        );
+        assert_eq!(environment.dirs().project, "/builds/grp/demo");
+    }
+
+    #[test]
+    fn a_jobs_flag_is_exported_once_with_its_resolved_value() {
+        let job = with_variables(&[("FF_TIMESTAMPS", "$NO"), ("NO", "F")]);
+        let environment = environment(&job);
+        let values: Vec<&str> = environment
+            .variables()
+            .iter()
+            .filter(|variable| variable.key == "FF_TIMESTAMPS")
+            .map(|variable| variable.value.as_str())
+            .collect();
+        assert_eq!(values, ["false"]);
+        assert!(!environment.is_on(FeatureFlag::Timestamps));
+    }
+
+    #[test]
+    fn a_bad_flag_is_told_twice_behind_the_settings() {
+        let job = with_variables(&[("FF_TIMESTAMPS", "x"), ("GIT_CHECKOUT", "x")]);
+        let environment = environment(&job);
+        let flag = "FF_TIMESTAMPS: could not parse feature flag, expected bool, got x";
+        assert_eq!(
+            environment.warnings(),
+            [
+                "GIT_CHECKOUT: expected bool got \"x\", using default value: true",
+                flag,
+                flag
+            ]
+        );
+    }
+
+    #[test]
+    fn settings_are_expanded_and_know_the_builds_folder() {
+        let job = with_variables(&[
+            ("GIT_STRATEGY", "$HOW"),
+            ("HOW", "clone"),
+            ("GIT_CLONE_PATH", "$CI_BUILDS_DIR/x"),
+        ]);
+        let environment = environment(&job);
+        assert_eq!(environment.settings().strategy, GitStrategy::Clone);
+        assert_eq!(environment.dirs().project, "/builds/x");
+        assert_eq!(environment.variables().value("CI_PROJECT_DIR"), "/builds/x");
+    }
+
+    #[test]
+    fn the_status_replaces_the_runners_own_variable_alone() {
+        let job = with_variables(&[("CI_JOB_STATUS", "mine"), ("STATUS", "[$CI_JOB_STATUS]")]);
+        let mut environment = environment(&job);
+        environment.set_status(&job, JobStatus::TimedOut);
+        let statuses: Vec<&str> = environment
+            .variables()
+            .iter()
+            .filter(|variable| variable.key == "CI_JOB_STATUS")
+            .map(|variable| variable.value.as_str())
+            .collect();
+        assert_eq!(statuses, ["timedout", "mine"]);
+        assert_eq!(environment.variables().value("STATUS"), "[mine]");
+    }
+
+    #[test]
+    fn references_to_the_projects_folder_and_to_files_give_paths() {
+        let mut job = with_variables(&[("CONF", "$CI_PROJECT_DIR/conf"), ("REF", "$CERT")]);
+        job.variables.push(Variable {
+            file: true,
+            ..variable("CERT", "content")
+        });
+        let environment = environment(&job);
+        let variables = environment.variables();
+        assert_eq!(variables.value("CONF"), "/builds/grp/demo/conf");
+        assert_eq!(variables.value("REF"), "/builds/grp/demo.tmp/CERT");
+        assert_eq!(variables.value("CERT"), "content");
+    }
+
+    #[test]
+    fn all_secrets_are_masked_expanded_and_trimmed() {
+        let mut job = with_variables(&[("PART", "part")]);
+        job.token = "tok".into();
+        job.variables.push(Variable {
+            masked: true,
+            ..variable("M", " whole-$PART\n")
+        });
+        job.variables.push(Variable {
+            masked: true,
+            file: true,
+            ..variable("F", "content")
+        });
+        job.variables.push(Variable {
+            masked: true,
+            ..variable("BLANK", " ")
+        });
+        job.registry_credentials.push(RegistryCredential {
+            password: "pw".into(),
+            ..RegistryCredential::default()
+        });
+        job.dependencies.push(Dependency {
+            token: "tok".into(),
+            ..Dependency::default()
+        });
+        job.dependencies.push(Dependency {
+            token: "dep".into(),
+            ..Dependency::default()
+        });
+
+        let values = environment(&job).masked_values(&job);
+
+        assert_eq!(values, ["content", "dep", "pw", "tok", "whole-part"]);
+    }
+}

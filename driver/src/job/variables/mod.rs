@@ -1,0 +1,7 @@
+//! The variables of a job as its scripts see them, and the folders they name.
+
+mod dirs;
+mod environment;
+
+pub use dirs::{DirsError, JobDirs};
+pub use environment::{HostContext, JobEnvironment, JobStatus};
