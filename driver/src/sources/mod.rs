@@ -1,1 +1,25 @@
 //! Sources: the checkout on the host.
+//!
+//! The guest never sees the network or the job token: git runs here, in a private folder, and the tree it
+//! leaves is streamed into the guest. What the job and its repository decide (flags, refs, URLs, file
+//! names, attributes, submodules) is hostile; [`checkout`] says what is done about that.
+
+mod checkout;
+mod credential;
+mod error;
+mod flags;
+mod git;
+mod group;
+mod lines;
+mod local;
+mod plan;
+mod request;
+mod settings;
+mod submodules;
+mod tree;
+
+pub use checkout::{Checkout, checkout};
+pub use error::{CheckoutError, GitFailure};
+pub use lines::{SourceLine, Stream};
+pub use request::{CheckoutRequest, SshServer, Strategy, Submodules};
+pub use tree::{TreeStream, tar_stream};
