@@ -1,1 +1,7 @@
 //! vk-gitlab: the relay between GitLab and vk.
+//!
+//! So far it is the library that reads a GitLab job response ([`response::parse`]) and translates it into the job
+//! spec of the dispatch protocol ([`translate::translate`]).
+
+pub mod response;
+pub mod translate;

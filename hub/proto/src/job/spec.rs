@@ -29,7 +29,8 @@ pub struct CiJob {
     pub sources: Sources,
     /// Limit on the job's whole run, in seconds; at least 1.
     pub timeout_secs: u64,
-    /// The job's variables in GitLab's order, the runner's own behind them. A later one wins.
+    /// The job's variables in GitLab's order, the runner's own behind them, save for `CI_RUNNER_SHORT_TOKEN`, which
+    /// stands before them so that a job may override it. A later one wins.
     #[serde(default)]
     pub variables: Vec<Variable>,
     /// The job's steps in order; the one named `after_script` runs after the others.
@@ -253,9 +254,10 @@ pub enum ArtifactFormat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cache {
-    /// Key, expanded and sanitised.
+    /// Key, expanded and sanitised: a relative path without `.` and `..`. Empty when nothing is left of it.
     pub key: String,
-    /// Key as the job wrote it, for the warning that names a change.
+    /// Key as expanded but not sanitised, for the warning that names a change, and for `FF_HASH_CACHE_KEYS`, under
+    /// which it counts.
     pub raw_key: String,
     /// Keys to try when `key` is not found, in order, expanded and sanitised.
     pub fallback_keys: Vec<String>,

@@ -1,0 +1,59 @@
+//! Caches: keys expanded and sanitised, policies read.
+
+use vk_hub_proto::job::{Cache, CachePolicy, variables::Variables};
+
+use super::cache_key::{default_key, sanitized};
+use super::error::Refusal;
+use super::job::when;
+use crate::response;
+
+/// What cache keys are made from.
+pub(super) struct KeyContext<'a> {
+    /// The job's and the runner's variables, expanded.
+    pub(super) variables: &'a Variables,
+    pub(super) job_name: &'a str,
+    pub(super) git_ref: &'a str,
+}
+
+pub(super) fn cache(
+    cache: response::Cache,
+    position: usize,
+    context: &KeyContext<'_>,
+) -> Result<Cache, Refusal> {
+    let raw_key = if cache.key.is_empty() {
+        default_key(context.job_name, context.git_ref)
+    } else {
+        context.variables.expand(&cache.key)
+    };
+    let key = sanitized(&raw_key);
+    let policy = policy(&context.variables.expand(&cache.policy), &raw_key)?;
+    let fallback_keys = cache
+        .fallback_keys
+        .iter()
+        // GitLab Runner expands these twice (facts, wire §4.3).
+        .map(|key| context.variables.expand(&context.variables.expand(key)))
+        .map(|key| sanitized(&key))
+        .filter(|key| !key.is_empty())
+        .collect();
+    Ok(Cache {
+        key,
+        raw_key,
+        fallback_keys,
+        untracked: cache.untracked,
+        policy,
+        paths: cache.paths,
+        when: when(&cache.when, || format!("cache[{position}].when"))?,
+    })
+}
+
+fn policy(policy: &str, key: &str) -> Result<CachePolicy, Refusal> {
+    match policy {
+        "" | "pull-push" => Ok(CachePolicy::PullPush),
+        "pull" => Ok(CachePolicy::Pull),
+        "push" => Ok(CachePolicy::Push),
+        _ => Err(Refusal::CachePolicy {
+            policy: policy.to_owned(),
+            key: key.to_owned(),
+        }),
+    }
+}

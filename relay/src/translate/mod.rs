@@ -1,0 +1,14 @@
+//! From GitLab's job response to the job spec, as the dispatch protocol's field table maps it.
+
+mod cache;
+mod cache_key;
+mod error;
+mod image;
+mod job;
+mod options;
+mod sources;
+mod variables;
+
+pub use error::{Refusal, TranslateError};
+pub use job::{Translated, translate};
+pub use options::{DEFAULT_OUTPUT_LIMIT, Options, Runner};
