@@ -1,1 +1,41 @@
-//! What driver and guest agent say to each other over vsock.
+//! What the driver and the guest agent say to each other over vsock: types and framing, no sockets.
+//!
+//! **Connections.** The agent listens on [`AGENT_PORT`] and then calls the host on [`READY_PORT`]. The host
+//! opens one connection per operation; the connection's own flow control is the back pressure.
+//!
+//! **Frames.** One byte [`Kind`], a little-endian `u32` length, the payload ([`frame`]). Control payloads are
+//! JSON of at most [`MAX_CONTROL`] bytes, data payloads raw bytes of at most [`MAX_DATA`].
+//!
+//! **Order.** On every connection both sides send [`Hello`] first, without waiting for the other's. A side
+//! whose version differs from the other's says nothing more and closes.
+//!
+//! | operation | host sends | agent sends |
+//! |---|---|---|
+//! | (ready) | `Hello` with `epoch_ns` | `Hello`, then [`Reply::Ready`] once the clock is set |
+//! | [`Request::Exec`] | `Stdin`…, `StdinEof`, any time `Cancel` or `Kill` | `Stdout`, `Stderr`…, [`Reply::Exited`] |
+//! | [`Request::PutTree`] | `Tree`…, `TreeEnd` | [`Reply::Done`] |
+//! | [`Request::GetTree`] | | `Tree`…, `TreeEnd`, [`Reply::Done`] |
+//! | [`Request::Stats`] | | [`Reply::Stats`] |
+//! | [`Request::Shutdown`] | | [`Reply::Done`], then the guest powers off |
+//!
+//! [`Reply::Failed`] may stand in place of any other reply, and of what would still come before it. A host
+//! that closes the connection of an exec kills it.
+
+pub mod boot;
+pub mod bridge;
+pub mod frame;
+mod hello;
+mod message;
+
+pub use frame::{Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA};
+pub use hello::{Hello, HelloError, MAGIC, PROTOCOL_VERSION};
+pub use message::{
+    Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,
+    TreeSummary,
+};
+
+/// Host vsock port that the agent calls once it serves requests.
+pub const READY_PORT: u32 = 1024;
+
+/// Guest vsock port on which the agent serves requests.
+pub const AGENT_PORT: u32 = 1025;

@@ -1,0 +1,143 @@
+//! Pins the wire format: what stands in `fixtures` is what older and newer builds must read and write.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use vk_agent_proto::frame::{encode_json, write_frame};
+use vk_agent_proto::{
+    Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, Hello, Kind, PutTree, Ready, Reply,
+    Request, Stats, TreeSummary,
+};
+
+fn assert_pinned<T: Serialize + DeserializeOwned + PartialEq + Debug>(values: &[T], fixture: &str) {
+    let parsed: Vec<T> = serde_json::from_str(fixture).unwrap();
+    assert_eq!(parsed, values);
+    let fixture: serde_json::Value = serde_json::from_str(fixture).unwrap();
+    assert_eq!(serde_json::to_value(values).unwrap(), fixture);
+}
+
+#[test]
+fn hello_is_pinned() {
+    let host = Hello {
+        magic: "vk-agent".into(),
+        protocol: 1,
+        release: "0.1.0".into(),
+        epoch_ns: Some(1_764_446_400_000_000_000),
+    };
+    let guest = Hello {
+        epoch_ns: None,
+        ..host.clone()
+    };
+
+    assert_pinned(&[host, guest], include_str!("fixtures/hello.json"));
+}
+
+#[test]
+fn requests_are_pinned() {
+    let requests = [
+        Request::Exec(Exec {
+            argv: vec!["bash".into(), "-l".into()],
+            env: vec![("B".into(), "1".into()), ("A".into(), "ż \"2\"".into())],
+            cwd: Some("/builds/group/project".into()),
+            user: Some("www-data:users".into()),
+            stdin: true,
+            kill_grace_ms: 10_000,
+        }),
+        Request::PutTree(PutTree {
+            dest: "/builds/group/project".into(),
+            mkdir: true,
+            wipe: true,
+            owner: Some("1000:1000".into()),
+        }),
+        Request::GetTree(GetTree {
+            path: "/builds/group/project/out".into(),
+        }),
+        Request::Stats,
+        Request::Shutdown,
+    ];
+
+    assert_pinned(&requests, include_str!("fixtures/requests.json"));
+}
+
+#[test]
+fn replies_are_pinned() {
+    let replies = [
+        Reply::Ready(Ready {
+            kernel_ms: 900,
+            agent_ms: 120,
+        }),
+        Reply::Exited(Exited {
+            status: ExitStatus::Code(42),
+            oom_kills: 0,
+        }),
+        Reply::Exited(Exited {
+            status: ExitStatus::Signal(9),
+            oom_kills: 1,
+        }),
+        Reply::Done(TreeSummary {
+            entries: 3,
+            bytes: 1_234,
+        }),
+        Reply::Stats(Stats {
+            mem_total: 1 << 31,
+            mem_available: 1 << 30,
+            cpu_busy_ms: 1_500,
+            cpu_idle_ms: 500,
+            load_1m: 0.25,
+            disk_total: 10 << 30,
+            disk_free: 9 << 30,
+            inodes_free: 655_360,
+            uptime_ms: 2_000,
+            execs: 1,
+        }),
+        Reply::Failed(Failed {
+            kind: FailureKind::UnknownUser,
+            message: "no user `ci` in the image's /etc/passwd".into(),
+        }),
+    ];
+
+    assert_pinned(&replies, include_str!("fixtures/replies.json"));
+}
+
+#[test]
+fn failure_kinds_are_pinned() {
+    let kinds = [
+        FailureKind::BadRequest,
+        FailureKind::UnknownUser,
+        FailureKind::NoSuchPath,
+        FailureKind::CommandNotFound,
+        FailureKind::NotExecutable,
+        FailureKind::BadTree,
+        FailureKind::DiskFull,
+        FailureKind::Guest,
+    ];
+
+    assert_pinned(&kinds, include_str!("fixtures/failure-kinds.json"));
+}
+
+#[test]
+fn a_request_of_few_fields_reads_with_defaults() {
+    let request: Request = serde_json::from_str(r#"{"exec":{"argv":["true"]}}"#).unwrap();
+
+    let wanted = Exec {
+        argv: vec!["true".into()],
+        ..Exec::default()
+    };
+    assert_eq!(request, Request::Exec(wanted));
+}
+
+#[test]
+fn frames_are_kind_length_payload() {
+    let mut bytes = Vec::new();
+    write_frame(&mut bytes, Kind::Stdout, b"hi\n").unwrap();
+    write_frame(&mut bytes, Kind::Cancel, b"").unwrap();
+    bytes.extend(encode_json(Kind::Request, &Request::Stats).unwrap());
+
+    assert_eq!(
+        bytes,
+        b"\x21\x03\0\0\0hi\n\x10\0\0\0\0\x02\x07\0\0\0\"stats\""
+    );
+}
