@@ -12,6 +12,11 @@ pub const MAX_CONTROL: usize = 1 << 20;
 /// Most bytes of a data frame. What a reader must be ready to hold; senders use as much as they have.
 pub const MAX_DATA: usize = 256 << 10;
 
+/// Bytes of standard input that the host may send before the agent has granted more with
+/// [`Kind::StdinRoom`], and so the most that the agent ever holds. Input that waits for a command that does not
+/// read it must not stand in the way of a `Cancel`.
+pub const STDIN_WINDOW: usize = 256 << 10;
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -30,6 +35,8 @@ pub enum Kind {
     StdinEof = 0x12,
     /// No more of the tree. Empty.
     TreeEnd = 0x13,
+    /// The agent will take so many more bytes of standard input: a little-endian `u32` ([`encode_room`]).
+    StdinRoom = 0x14,
     /// Bytes for the command's standard input.
     Stdin = 0x20,
     /// Bytes of the command's standard output.
@@ -50,6 +57,7 @@ impl Kind {
             0x11 => Self::Kill,
             0x12 => Self::StdinEof,
             0x13 => Self::TreeEnd,
+            0x14 => Self::StdinRoom,
             0x20 => Self::Stdin,
             0x21 => Self::Stdout,
             0x22 => Self::Stderr,
@@ -65,6 +73,7 @@ impl Kind {
             Self::Hello => 4096,
             Self::Request | Self::Reply => MAX_CONTROL,
             Self::Cancel | Self::Kill | Self::StdinEof | Self::TreeEnd => 0,
+            Self::StdinRoom => 4,
             Self::Stdin | Self::Stdout | Self::Stderr | Self::Tree => MAX_DATA,
         }
     }
@@ -160,6 +169,36 @@ pub fn encode_json<T: Serialize>(kind: Kind, value: &T) -> Result<Vec<u8>, Frame
     let mut frame = Header::encode(kind, payload.len())?.to_vec();
     frame.extend_from_slice(&payload);
     Ok(frame)
+}
+
+/// A whole [`Kind::StdinRoom`] frame.
+///
+/// # Errors
+///
+/// [`FrameError::Room`] if `room` is over [`STDIN_WINDOW`].
+pub fn encode_room(room: usize) -> Result<Vec<u8>, FrameError> {
+    let bytes = u32::try_from(room)
+        .ok()
+        .filter(|_| room <= STDIN_WINDOW)
+        .ok_or(FrameError::Room)?
+        .to_le_bytes();
+    let mut frame = Header::encode(Kind::StdinRoom, bytes.len())?.to_vec();
+    frame.extend_from_slice(&bytes);
+    Ok(frame)
+}
+
+/// How much more the agent will take, from the payload of a [`Kind::StdinRoom`] frame.
+///
+/// # Errors
+///
+/// [`FrameError::Room`] if it is no such payload or grants more than [`STDIN_WINDOW`].
+pub fn decode_room(payload: &[u8]) -> Result<usize, FrameError> {
+    let bytes = payload.try_into().map_err(|_| FrameError::Room)?;
+    let room = u32::from_le_bytes(bytes) as usize;
+    if room > STDIN_WINDOW {
+        return Err(FrameError::Room);
+    }
+    Ok(room)
 }
 
 /// Takes bytes as they come and gives frames: for readers that must not block.
@@ -328,6 +367,9 @@ pub enum FrameError {
         /// What the JSON reader says.
         source: serde_json::Error,
     },
+    /// A grant of room for standard input, or input beyond what was granted, is out of bounds.
+    #[error("standard input was granted or sent beyond its window of {STDIN_WINDOW} bytes")]
+    Room,
     /// The stream ended inside a frame.
     #[error("the stream ended inside a frame")]
     Truncated,

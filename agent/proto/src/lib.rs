@@ -12,11 +12,14 @@
 //! | operation | host sends | agent sends |
 //! |---|---|---|
 //! | (ready) | `Hello` with `epoch_ns` | `Hello`, then [`Reply::Ready`] once the clock is set |
-//! | [`Request::Exec`] | `Stdin`…, `StdinEof`, any time `Cancel` or `Kill` | `Stdout`, `Stderr`…, [`Reply::Exited`] |
+//! | [`Request::Exec`] | `Stdin`…, `StdinEof`, any time `Cancel` or `Kill` | `Stdout`, `Stderr`, `StdinRoom`…, [`Reply::Exited`] |
 //! | [`Request::PutTree`] | `Tree`…, `TreeEnd` | [`Reply::Done`] |
 //! | [`Request::GetTree`] | | `Tree`…, `TreeEnd`, [`Reply::Done`] |
 //! | [`Request::Stats`] | | [`Reply::Stats`] |
 //! | [`Request::Shutdown`] | | [`Reply::Done`], then the guest powers off |
+//!
+//! Standard input has a window of its own, [`STDIN_WINDOW`]: what a command leaves unread must not hold up a
+//! `Cancel` behind it.
 //!
 //! [`Reply::Failed`] may stand in place of any other reply, and of what would still come before it. A host
 //! that closes the connection of an exec kills it.
@@ -27,7 +30,7 @@ pub mod frame;
 mod hello;
 mod message;
 
-pub use frame::{Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA};
+pub use frame::{Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA, STDIN_WINDOW};
 pub use hello::{Hello, HelloError, MAGIC, PROTOCOL_VERSION};
 pub use message::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,

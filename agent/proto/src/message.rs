@@ -14,7 +14,7 @@ pub enum Request {
     GetTree(GetTree),
     /// Tell how the guest fares.
     Stats,
-    /// End every command, write everything to the disks, power off.
+    /// Power off. Nothing is written back first: the scratch disk ends with its guest.
     Shutdown,
 }
 

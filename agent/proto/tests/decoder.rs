@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use vk_agent_proto::frame::{read_frame, write_frame};
 use vk_agent_proto::{Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA};
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     Kind::Hello,
     Kind::Request,
     Kind::Reply,
@@ -16,6 +16,7 @@ const KINDS: [Kind; 11] = [
     Kind::Kill,
     Kind::StdinEof,
     Kind::TreeEnd,
+    Kind::StdinRoom,
     Kind::Stdin,
     Kind::Stdout,
     Kind::Stderr,

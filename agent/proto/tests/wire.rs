@@ -6,10 +6,10 @@ use std::fmt::Debug;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use vk_agent_proto::frame::{encode_json, write_frame};
+use vk_agent_proto::frame::{decode_room, encode_json, encode_room, write_frame};
 use vk_agent_proto::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, Hello, Kind, PutTree, Ready, Reply,
-    Request, Stats, TreeSummary,
+    Request, STDIN_WINDOW, Stats, TreeSummary,
 };
 
 fn assert_pinned<T: Serialize + DeserializeOwned + PartialEq + Debug>(values: &[T], fixture: &str) {
@@ -140,4 +140,19 @@ fn frames_are_kind_length_payload() {
         bytes,
         b"\x21\x03\0\0\0hi\n\x10\0\0\0\0\x02\x07\0\0\0\"stats\""
     );
+}
+
+#[test]
+fn room_for_input_is_four_bytes() {
+    assert_eq!(encode_room(0x1234).unwrap(), b"\x14\x04\0\0\0\x34\x12\0\0");
+    assert_eq!(decode_room(b"\x34\x12\0\0").unwrap(), 0x1234);
+}
+
+#[test]
+fn room_beyond_the_window_is_refused() {
+    let too_much = u32::try_from(STDIN_WINDOW + 1).unwrap().to_le_bytes();
+
+    assert!(encode_room(STDIN_WINDOW + 1).is_err());
+    assert!(decode_room(&too_much).is_err());
+    assert!(decode_room(b"\0\0\0").is_err());
 }
