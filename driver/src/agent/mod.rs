@@ -1,1 +1,22 @@
-//! Client of the guest agent.
+//! Client of the guest agent: what the driver asks of a guest, one vsock connection per operation.
+//!
+//! Everything a guest says is untrusted: frames are bounded, texts cleaned, odd answers end the operation with
+//! an [`AgentError`]. Nothing here waits for ever for a handshake; how long an operation itself may take is the
+//! caller's to bound.
+
+mod client;
+mod error;
+mod exec;
+mod link;
+mod ready;
+mod tree;
+
+pub use client::AgentClient;
+pub use error::{AgentError, Operation};
+pub use exec::{ExecControl, ExecEvent, ExecHandle, Stdin};
+pub use ready::{GuestReady, ReadyListener};
+pub use tree::TreeStream;
+pub use vk_agent_proto::{
+    Exec as ExecRequest, ExitStatus, Exited, FailureKind, GetTree as GetTreeRequest,
+    PutTree as PutTreeRequest, Stats, TreeSummary,
+};

@@ -1,0 +1,78 @@
+//! The kernel command line's `vk.` parameters.
+
+use vk_agent_proto::boot::{DEFAULT_HOSTNAME, HOSTNAME, VERBOSE};
+
+/// What the host asks of this guest.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Parameters {
+    /// Host name.
+    pub(super) hostname: String,
+    /// Print each step on the console.
+    pub(super) verbose: bool,
+}
+
+impl Parameters {
+    /// Of `/proc/cmdline`. Unknown ones are for later agents.
+    pub(super) fn parse(cmdline: &str) -> Self {
+        let value = |wanted: &str| {
+            cmdline
+                .split_whitespace()
+                .filter_map(|word| word.split_once('='))
+                .filter(|(name, _)| *name == wanted)
+                .map(|(_, value)| value)
+                .next_back()
+        };
+        Self {
+            hostname: value(HOSTNAME)
+                .filter(|name| is_hostname(name))
+                .unwrap_or(DEFAULT_HOSTNAME)
+                .to_owned(),
+            verbose: value(VERBOSE) == Some("1"),
+        }
+    }
+}
+
+/// hostname(7): what may stand in files and messages without care. Linux takes 64 bytes.
+fn is_hostname(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found_among_the_kernels() {
+        let parameters = Parameters::parse(
+            "console=ttyS0 vk.hostname=runner-1.ci quiet vk.verbose=1 vk.new=x\n",
+        );
+
+        assert_eq!(
+            parameters,
+            Parameters {
+                hostname: "runner-1.ci".into(),
+                verbose: true,
+            }
+        );
+    }
+
+    #[test]
+    fn a_missing_or_odd_hostname_is_the_default() {
+        for cmdline in [
+            "",
+            "vk.hostname=",
+            "vk.hostname=a/b",
+            "vk.hostname",
+            &format!("vk.hostname={}", "x".repeat(65)),
+        ] {
+            assert_eq!(
+                Parameters::parse(cmdline).hostname,
+                DEFAULT_HOSTNAME,
+                "{cmdline:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One cgroup per exec, so that an exec ends whole (cgroups(7), the kernel's cgroup-v2 document).
+//!
+//! Everything is done relative to a folder opened at the start: a job may mount what it likes over the path.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+/// How long killed processes may take to go. One that sits in the kernel longer is left behind.
+const EMPTY_WITHIN: Duration = Duration::from_secs(2);
+
+/// The cgroup that holds those of all execs.
+#[derive(Clone)]
+pub(crate) struct Cgroups {
+    parent: Arc<OwnedFd>,
+    next: Arc<AtomicU64>,
+}
+
+impl Cgroups {
+    /// Uses the existing cgroup folder `parent`.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says to opening it.
+    pub(crate) fn open(parent: &Path) -> io::Result<Self> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Self {
+            parent: Arc::new(nix::fcntl::open(parent, flags, Mode::empty())?),
+            next: Arc::default(),
+        })
+    }
+
+    /// A new, empty cgroup.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub(crate) fn create(&self) -> io::Result<ExecCgroup> {
+        let name = format!("exec-{}", self.next.fetch_add(1, Ordering::Relaxed));
+        mkdirat(
+            &*self.parent,
+            name.as_str(),
+            Mode::from_bits_truncate(0o755),
+        )?;
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let folder = openat(&*self.parent, name.as_str(), flags, Mode::empty())?;
+        Ok(ExecCgroup {
+            parent: Arc::clone(&self.parent),
+            name,
+            folder,
+        })
+    }
+}
+
+/// Writes `value` into the cgroup file `name` of `folder`.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub(crate) fn write(folder: BorrowedFd<'_>, name: &str, value: &str) -> io::Result<()> {
+    let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+    let mut file = File::from(openat(folder, name, flags, Mode::empty())?);
+    file.write_all(value.as_bytes())
+}
+
+/// The cgroup of one exec. Removed with everything in it when dropped.
+pub(crate) struct ExecCgroup {
+    parent: Arc<OwnedFd>,
+    name: String,
+    folder: OwnedFd,
+}
+
+impl ExecCgroup {
+    /// Its folder.
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// Sends KILL to every process in it and below, forking ones included.
+    pub(crate) fn kill(&self) {
+        // Gone already, or a kernel without memory for it: `Drop` tries again.
+        let _ = write(self.folder(), "cgroup.kill", "1");
+    }
+
+    /// Waits until no process is left in it, for a bounded time.
+    pub(crate) fn await_empty(&self) {
+        let until = Instant::now() + EMPTY_WITHIN;
+        let mut pause = Duration::from_micros(200);
+        while self.field("cgroup.events", "populated") == Some(1) && Instant::now() < until {
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Processes in it that the kernel killed for want of memory.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        self.field("memory.events", "oom_kill").unwrap_or(0)
+    }
+
+    /// The number after `key` in a file of `key number` lines.
+    fn field(&self, file: &str, key: &str) -> Option<u64> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&self.folder, file, flags, Mode::empty()).ok()?);
+        let mut text = String::new();
+        file.take(4096).read_to_string(&mut text).ok()?;
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+    }
+}
+
+impl Drop for ExecCgroup {
+    fn drop(&mut self) {
+        if self.remove_self().is_ok() {
+            return;
+        }
+        self.kill();
+        self.await_empty();
+        // What does not go now (a job's own cgroups, moved about while we look) ends with the guest.
+        let _ = remove_below(self.folder(), MAX_DEPTH);
+        let _ = self.remove_self();
+    }
+}
+
+impl ExecCgroup {
+    fn remove_self(&self) -> Result<(), Errno> {
+        unlinkat(&*self.parent, self.name.as_str(), UnlinkatFlags::RemoveDir)
+    }
+}
+
+/// How deep a job's own cgroups are followed: each level costs a descriptor and a stack frame.
+const MAX_DEPTH: u32 = 32;
+
+fn remove_below(folder: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
+    if depth == 0 {
+        return Err(Errno::ELOOP);
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut listing = Dir::openat(folder, ".", flags, Mode::empty())?;
+    for entry in listing.iter() {
+        let entry = entry?;
+        let name = entry.file_name();
+        let dots = [c".", c".."].contains(&name);
+        let stat = nix::sys::stat::fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if dots || stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
+            continue;
+        }
+        let below = openat(folder, name, flags, Mode::empty())?;
+        remove_below(below.as_fd(), depth - 1)?;
+        unlinkat(folder, name, UnlinkatFlags::RemoveDir)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! What holds all processes of a command together.
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::cgroups::{Cgroups, ExecCgroup};
+use crate::processes::Process;
+
+/// How the processes of a command are found again when it must end.
+pub(super) enum Containment {
+    /// By their cgroup: nothing escapes. The way of a guest.
+    Cgroup(ExecCgroup),
+    /// By their session: what makes itself a new one escapes. For rehearsals on hosts without cgroup2.
+    Session,
+}
+
+impl Containment {
+    /// A cgroup below `cgroups`, or none.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says to a new cgroup.
+    pub(super) fn new(cgroups: Option<&Cgroups>) -> io::Result<Self> {
+        cgroups.map_or(Ok(Self::Session), |cgroups| {
+            cgroups.create().map(Self::Cgroup)
+        })
+    }
+
+    /// Where the process must be started.
+    pub(super) fn folder(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Cgroup(cgroup) => Some(cgroup.folder()),
+            Self::Session => None,
+        }
+    }
+
+    /// Sends KILL to everything that `main` started, and to itself.
+    pub(super) fn kill(&self, main: &Process) {
+        match self {
+            Self::Cgroup(cgroup) => cgroup.kill(),
+            Self::Session => kill_session(main.pid()),
+        }
+    }
+
+    /// Waits until what was killed is gone; how many processes the kernel had killed for want of memory.
+    pub(super) fn finish(self) -> u64 {
+        match self {
+            Self::Cgroup(cgroup) => {
+                cgroup.await_empty();
+                cgroup.oom_kills()
+            }
+            Self::Session => 0,
+        }
+    }
+}
+
+/// Sends KILL to all of a session, again until none is left that is not dying: they may be forking.
+fn kill_session(session: Pid) {
+    for _ in 0..100 {
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return;
+        };
+        let members: Vec<Pid> = processes
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+            .filter(|pid| lives_in(*pid, session))
+            .collect();
+        if members.is_empty() {
+            return;
+        }
+        for pid in members {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Whether `pid` is of `session` and no zombie: fields 3 and 6 of `/proc/PID/stat`, counted behind the name,
+/// which is in parentheses and may hold anything.
+fn lives_in(pid: Pid, session: Pid) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let Some((_, fields)) = stat.rsplit_once(')') else {
+        return false;
+    };
+    let mut fields = fields.split_whitespace();
+    let state = fields.next();
+    let of = fields.nth(2).and_then(|field| field.parse().ok());
+    of == Some(session.as_raw()) && !matches!(state, Some("Z" | "X"))
+}

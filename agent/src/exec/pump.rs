@@ -1,0 +1,343 @@
+//! Moves bytes between host and command, and tells the lifecycle what happens. One thread, nothing blocks but
+//! `poll`: a host that reads slowly, or not at all, can still cancel and kill.
+
+use std::fs::File;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use vk_agent_proto::frame::encode_room;
+use vk_agent_proto::{Decoder, ExitStatus, Frame, FrameError, Kind};
+
+use super::containment::Containment;
+use super::input::Input;
+use super::lifecycle::{Effect, Event, Lifecycle};
+use super::outbox::Outbox;
+use crate::processes::Process;
+
+/// A running command and its host.
+pub(super) struct Pump<'a> {
+    host: &'a File,
+    process: Process,
+    containment: &'a Containment,
+    lifecycle: Lifecycle,
+    input: Input,
+    outputs: [Output; 2],
+    outbox: Outbox,
+    decoder: Decoder,
+    host_gone: bool,
+    main_ended: bool,
+    violation: Option<FrameError>,
+    finished: Option<ExitStatus>,
+}
+
+struct Output {
+    kind: Kind,
+    pipe: Option<PipeReader>,
+}
+
+/// What `poll` found.
+struct Ready {
+    host_in: bool,
+    host_out: bool,
+    ended: bool,
+    outputs: [bool; 2],
+    input: bool,
+}
+
+impl<'a> Pump<'a> {
+    /// For a process that just started.
+    pub(super) fn new(
+        host: &'a File,
+        process: Process,
+        containment: &'a Containment,
+        lifecycle: Lifecycle,
+        input: Input,
+        stdout: PipeReader,
+        stderr: PipeReader,
+    ) -> Self {
+        let output = |kind, pipe| Output {
+            kind,
+            pipe: Some(pipe),
+        };
+        Self {
+            host,
+            process,
+            containment,
+            lifecycle,
+            input,
+            outputs: [output(Kind::Stdout, stdout), output(Kind::Stderr, stderr)],
+            outbox: Outbox::new(),
+            decoder: Decoder::new(),
+            host_gone: false,
+            main_ended: false,
+            violation: None,
+            finished: None,
+        }
+    }
+
+    /// Until the command is over. Its status, unless the host went away.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says to polling or to our own pipes. The command is killed then.
+    pub(super) fn run(&mut self) -> io::Result<Option<ExitStatus>> {
+        let result = self.run_to_end();
+        if result.is_err() {
+            self.containment.kill(&self.process);
+        }
+        result
+    }
+
+    /// What the host did that it may not, if anything.
+    pub(super) fn into_violation(self) -> Option<FrameError> {
+        self.violation
+    }
+
+    fn run_to_end(&mut self) -> io::Result<Option<ExitStatus>> {
+        set_blocking(self.host, false)?;
+        for output in self
+            .outputs
+            .iter()
+            .filter_map(|output| output.pipe.as_ref())
+        {
+            fcntl(output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        let status = loop {
+            if let Some(status) = self.finished {
+                break status;
+            }
+            let ready = self.poll()?;
+            if ready.host_in {
+                self.read_host();
+            }
+            if ready.host_out {
+                self.flush();
+            }
+            if ready.ended {
+                let status = self.process.wait()?;
+                self.main_ended = true;
+                self.event(Event::MainEnded(status));
+            }
+            self.grant();
+            for (index, ready) in ready.outputs.into_iter().enumerate() {
+                if ready {
+                    self.forward(index);
+                }
+            }
+            // The other goes first next time.
+            self.outputs.swap(0, 1);
+            if ready.input {
+                self.input.write();
+            }
+            let backlog = !self.outbox.is_empty();
+            self.event(Event::Tick { backlog });
+        };
+        while !self.outbox.is_empty() && !self.host_gone {
+            let mut fds = [PollFd::new(self.host.as_fd(), PollFlags::POLLOUT)];
+            poll(&mut fds, PollTimeout::NONE)?;
+            self.flush();
+        }
+        if self.host_gone {
+            return Ok(None);
+        }
+        set_blocking(self.host, true)?;
+        Ok(Some(status))
+    }
+
+    fn poll(&self) -> io::Result<Ready> {
+        let flushed = self.outbox.is_empty();
+        let mut host_events = PollFlags::empty();
+        if self.violation.is_none() {
+            host_events |= PollFlags::POLLIN;
+        }
+        if !flushed {
+            host_events |= PollFlags::POLLOUT;
+        }
+        let host = (!self.host_gone && !host_events.is_empty()).then_some(self.host.as_fd());
+        let [first, second] = &self.outputs;
+        let sources = [
+            host.map(|fd| (fd, host_events)),
+            (!self.main_ended).then(|| (self.process.ended().as_fd(), PollFlags::POLLIN)),
+            first.readable(flushed),
+            second.readable(flushed),
+            self.input
+                .waiting()
+                .map(|pipe| (pipe.as_fd(), PollFlags::POLLOUT)),
+        ];
+        let mut fds: Vec<PollFd<'_>> = sources
+            .iter()
+            .flatten()
+            .map(|(fd, events)| PollFd::new(*fd, *events))
+            .collect();
+        match poll(&mut fds, self.timeout()) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut found = fds
+            .iter()
+            .map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+        let [host, ended, first, second, input] = sources.map(|source| {
+            source
+                .and_then(|_| found.next())
+                .unwrap_or(PollFlags::empty())
+        });
+        Ok(Ready {
+            host_in: host.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR),
+            host_out: host.intersects(PollFlags::POLLOUT),
+            ended: !ended.is_empty(),
+            outputs: [!first.is_empty(), !second.is_empty()],
+            input: !input.is_empty(),
+        })
+    }
+
+    fn timeout(&self) -> PollTimeout {
+        let Some(deadline) = self.lifecycle.deadline() else {
+            return PollTimeout::NONE;
+        };
+        // Rounded up: waking a moment early would spin.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let ms = left.as_micros().div_ceil(1000);
+        PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)
+    }
+
+    fn event(&mut self, event: Event) {
+        for effect in self.lifecycle.handle(Instant::now(), event) {
+            match effect {
+                Effect::Terminate => self.process.signal_group(Signal::SIGTERM),
+                Effect::KillAll => self.containment.kill(&self.process),
+                Effect::Finish(status) => self.finished = Some(status),
+            }
+        }
+    }
+
+    fn read_host(&mut self) {
+        let mut buffer = [0; 16 << 10];
+        match (&mut &*self.host).read(&mut buffer) {
+            Ok(0) => self.lose_host(),
+            Ok(len) => {
+                self.decoder.push(buffer.get(..len).unwrap_or_default());
+                self.take_frames();
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
+            Err(_) => self.lose_host(),
+        }
+    }
+
+    fn take_frames(&mut self) {
+        loop {
+            let result = match self.decoder.next_frame() {
+                Ok(Some(frame)) => self.take_frame(&frame),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if let Err(violation) = result {
+                self.violation = Some(violation);
+                self.event(Event::Kill);
+                return;
+            }
+        }
+    }
+
+    fn take_frame(&mut self, frame: &Frame) -> Result<(), FrameError> {
+        match frame.kind {
+            Kind::Stdin => self.input.take(&frame.payload)?,
+            Kind::StdinEof => self.input.end(),
+            Kind::Cancel => self.event(Event::Cancel),
+            Kind::Kill => self.event(Event::Kill),
+            got => {
+                return Err(FrameError::Unexpected {
+                    got,
+                    wanted: Kind::Stdin,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn lose_host(&mut self) {
+        self.host_gone = true;
+        self.outbox.clear();
+        for output in &mut self.outputs {
+            output.pipe = None;
+        }
+        self.event(Event::HostGone);
+    }
+
+    fn flush(&mut self) {
+        if self.outbox.flush(&mut &*self.host).is_err() {
+            self.lose_host();
+        }
+    }
+
+    fn grant(&mut self) {
+        if !self.outbox.is_empty() || self.host_gone {
+            return;
+        }
+        let room = self.input.grant();
+        if room == 0 {
+            return;
+        }
+        let put = encode_room(room).and_then(|frame| self.outbox.put(Kind::StdinRoom, &frame));
+        match put {
+            Ok(()) => self.flush(),
+            Err(_) => self.lose_host(),
+        }
+    }
+
+    /// Sends what one of the outputs has, unless something still waits for the host.
+    fn forward(&mut self, index: usize) {
+        if !self.outbox.is_empty() {
+            return;
+        }
+        let Some(output) = self.outputs.get_mut(index) else {
+            return;
+        };
+        let Some(pipe) = &mut output.pipe else {
+            return;
+        };
+        match self.outbox.fill(output.kind, pipe) {
+            Ok(true) => {
+                self.event(Event::Output);
+                self.flush();
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
+            Ok(false) | Err(_) => {
+                output.pipe = None;
+                if self.outputs.iter().all(|output| output.pipe.is_none()) {
+                    self.event(Event::StreamsEnded);
+                }
+            }
+        }
+    }
+}
+
+impl Output {
+    fn readable(&self, flushed: bool) -> Option<(std::os::fd::BorrowedFd<'_>, PollFlags)> {
+        let pipe = self.pipe.as_ref().filter(|_| flushed)?;
+        Some((pipe.as_fd(), PollFlags::POLLIN))
+    }
+}
+
+fn set_blocking(file: &File, blocking: bool) -> io::Result<()> {
+    let flags = OFlag::from_bits_truncate(fcntl(file, FcntlArg::F_GETFL)?);
+    let wanted = if blocking {
+        flags & !OFlag::O_NONBLOCK
+    } else {
+        flags | OFlag::O_NONBLOCK
+    };
+    fcntl(file, FcntlArg::F_SETFL(wanted))?;
+    Ok(())
+}

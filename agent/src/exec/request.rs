@@ -1,0 +1,247 @@
+//! From what the host asks for to what the kernel takes.
+
+use std::ffi::CString;
+use std::path::Path;
+
+use vk_agent_proto::{Exec, FailureKind};
+
+use crate::failure::Failure;
+use crate::users::{self, User};
+
+/// PATH of a login.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A request that was checked and is complete.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) programs: Vec<CString>,
+    pub(super) argv: Vec<CString>,
+    pub(super) envp: Vec<CString>,
+    pub(super) cwd: CString,
+    pub(super) user: User,
+}
+
+impl Command {
+    /// Checks `exec` and resolves its user from the files under `etc`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] that names what is wrong.
+    pub(super) fn new(exec: &Exec, etc: &Path) -> Result<Self, Failure> {
+        let user = users::resolve(etc, exec.user.as_deref()).map_err(|error| {
+            let kind = match error {
+                users::UserError::Malformed(_) => FailureKind::BadRequest,
+                _ => FailureKind::UnknownUser,
+            };
+            Failure::new(kind, error.to_string())
+        })?;
+        let environment = environment(&user, &exec.env)?;
+        let path = environment
+            .iter()
+            .find_map(|(name, value)| (*name == "PATH").then_some(*value))
+            .unwrap_or(PATH);
+        let Some(program) = exec.argv.first() else {
+            return Err(bad("the command is empty"));
+        };
+        let programs = candidates(program, path)
+            .into_iter()
+            .map(|program| c_string("the command", program))
+            .collect::<Result<_, _>>()?;
+        let argv = exec
+            .argv
+            .iter()
+            .map(|argument| c_string("an argument", argument.as_str()))
+            .collect::<Result<_, _>>()?;
+        let envp = environment
+            .iter()
+            .map(|(name, value)| c_string(&format!("variable `{name}`"), format!("{name}={value}")))
+            .collect::<Result<_, _>>()?;
+        let cwd = exec.cwd.as_deref().unwrap_or("/");
+        if !cwd.starts_with('/') {
+            return Err(bad(format!("the working folder `{cwd}` is not absolute")));
+        }
+        Ok(Self {
+            programs,
+            argv,
+            envp,
+            cwd: c_string("the working folder", cwd)?,
+            user,
+        })
+    }
+}
+
+fn bad(message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::BadRequest, message)
+}
+
+fn c_string(what: &str, text: impl Into<Vec<u8>>) -> Result<CString, Failure> {
+    CString::new(text).map_err(|_| bad(format!("{what} holds a NUL byte")))
+}
+
+/// The login environment with `over` set over it, each name once, in order of first appearance.
+fn environment<'a>(
+    user: &'a User,
+    over: &'a [(String, String)],
+) -> Result<Vec<(&'a str, &'a str)>, Failure> {
+    let mut all = vec![("PATH", PATH), ("HOME", user.home.as_str())];
+    if let Some(name) = &user.name {
+        all.extend([("USER", name.as_str()), ("LOGNAME", name)]);
+    }
+    all.push(("SHELL", user.shell.as_deref().unwrap_or("/bin/sh")));
+    let mut places: std::collections::HashMap<&str, usize> = all
+        .iter()
+        .enumerate()
+        .map(|(place, (name, _))| (*name, place))
+        .collect();
+    for (name, value) in over {
+        if name.is_empty() || name.contains('=') {
+            return Err(bad(format!("`{name}` is no name for a variable")));
+        }
+        match places
+            .get(name.as_str())
+            .and_then(|place| all.get_mut(*place))
+        {
+            Some(slot) => slot.1 = value,
+            None => {
+                places.insert(name, all.len());
+                all.push((name, value));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Where `program` may be, as execvp(3) looks: along `path` unless its name has a slash. An empty part of the
+/// path is the working folder.
+fn candidates(program: &str, path: &str) -> Vec<String> {
+    if program.contains('/') {
+        return vec![program.to_owned()];
+    }
+    if program.is_empty() {
+        return Vec::new();
+    }
+    path.split(':')
+        .map(|folder| match folder {
+            "" => format!("./{program}"),
+            folder => format!("{folder}/{program}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(exec: &Exec) -> Result<Command, Failure> {
+        let etc = tempfile::tempdir().unwrap();
+        std::fs::write(
+            etc.path().join("passwd"),
+            "ci:x:1000:1000::/home/ci:/bin/bash\n",
+        )
+        .unwrap();
+        Command::new(exec, etc.path())
+    }
+
+    fn exec(argv: &[&str]) -> Exec {
+        Exec {
+            argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
+            ..Exec::default()
+        }
+    }
+
+    fn variable(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    fn texts(strings: &[CString]) -> Vec<&str> {
+        strings.iter().map(|text| text.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn environment_is_a_logins_with_the_requests_over_it() {
+        let request = Exec {
+            user: Some("ci".into()),
+            env: vec![
+                variable("A", "1"),
+                variable("HOME", "/else"),
+                variable("A", "2"),
+            ],
+            ..exec(&["true"])
+        };
+
+        let command = command(&request).unwrap();
+
+        assert_eq!(
+            texts(&command.envp),
+            [
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME=/else",
+                "USER=ci",
+                "LOGNAME=ci",
+                "SHELL=/bin/bash",
+                "A=2"
+            ]
+        );
+    }
+
+    #[test]
+    fn programs_are_looked_for_in_the_requests_path() {
+        let request = Exec {
+            env: vec![variable("PATH", "/opt/bin::/bin")],
+            ..exec(&["tool"])
+        };
+
+        let command = command(&request).unwrap();
+
+        assert_eq!(
+            texts(&command.programs),
+            ["/opt/bin/tool", "./tool", "/bin/tool"]
+        );
+    }
+
+    #[test]
+    fn a_program_with_a_slash_is_taken_as_it_is() {
+        assert_eq!(
+            texts(&command(&exec(&["./run"])).unwrap().programs),
+            ["./run"]
+        );
+    }
+
+    #[test]
+    fn senseless_requests_are_refused() {
+        let with_env = |name: &str, value: &str| Exec {
+            env: vec![variable(name, value)],
+            ..exec(&["true"])
+        };
+        let relative = Exec {
+            cwd: Some("builds".into()),
+            ..exec(&["true"])
+        };
+        let requests = [
+            exec(&[]),
+            exec(&["a\0b"]),
+            exec(&["true", "\0"]),
+            with_env("", "1"),
+            with_env("A=B", "1"),
+            with_env("A", "\0"),
+            relative,
+        ];
+
+        for request in requests {
+            let failure = command(&request).unwrap_err();
+            assert_eq!(failure.kind(), FailureKind::BadRequest, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_variable_is_named_without_its_value() {
+        let request = Exec {
+            env: vec![variable("TOKEN", "s3cret\0")],
+            ..exec(&["true"])
+        };
+
+        let message = command(&request).unwrap_err().to_string();
+
+        assert!(message.contains("TOKEN") && !message.contains("s3cret"));
+    }
+}

@@ -1,0 +1,156 @@
+//! One exec from request to reply.
+
+use std::fs::File;
+use std::io::{self, PipeReader};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use vk_agent_proto::{Exec, Exited, FailureKind, MAX_DATA, Reply};
+
+use super::containment::Containment;
+use super::input::Input;
+use super::lifecycle::Lifecycle;
+use super::pump::Pump;
+use super::request::Command;
+use crate::agent::Agent;
+use crate::failure::Failure;
+use crate::processes::Process;
+use crate::sys::{ChildError, ChildSpec, Step, await_exec};
+
+/// Open files a command may have, as Docker gives its containers.
+const MAX_FILES: u64 = 1 << 20;
+
+/// Runs `exec` for the host at the other end of `host`, and says how it ended; none if the host went away.
+///
+/// # Errors
+///
+/// [`Failure`] if it could not start or the host sent what it may not.
+pub(crate) fn run(agent: &Agent, host: &File, exec: &Exec) -> Result<Option<Reply>, Failure> {
+    let _counted = agent.count_exec();
+    let command = Command::new(exec, Path::new("/etc"))?;
+    let containment = Containment::new(agent.cgroups.as_ref())
+        .map_err(|error| Failure::io("cannot make a cgroup for the command", &error))?;
+    let Started {
+        process,
+        input,
+        stdout,
+        stderr,
+    } = start(agent, exec, command, &containment)?;
+    let lifecycle = Lifecycle::new(Duration::from_millis(exec.kill_grace_ms));
+    let mut pump = Pump::new(
+        host,
+        process,
+        &containment,
+        lifecycle,
+        input,
+        stdout,
+        stderr,
+    );
+    let ended = pump
+        .run()
+        .map_err(|error| Failure::io("cannot follow the command", &error))?;
+    let violation = pump.into_violation();
+    let oom_kills = containment.finish();
+    match (ended, violation) {
+        (_, Some(violation)) => Err(Failure::new(
+            FailureKind::BadRequest,
+            format!("the command was killed: {violation}"),
+        )),
+        (None, None) => Ok(None),
+        (Some(status), None) => Ok(Some(Reply::Exited(Exited { status, oom_kills }))),
+    }
+}
+
+struct Started {
+    process: Process,
+    input: Input,
+    stdout: PipeReader,
+    stderr: PipeReader,
+}
+
+fn start(
+    agent: &Agent,
+    exec: &Exec,
+    command: Command,
+    containment: &Containment,
+) -> Result<Started, Failure> {
+    let no_pipe = |error| Failure::io("cannot make a pipe for the command", &error);
+    let (stdout, their_stdout) = wide_pipe().map_err(no_pipe)?;
+    let (stderr, their_stderr) = wide_pipe().map_err(no_pipe)?;
+    let (their_stdin, input) = if exec.stdin {
+        let (theirs, ours) = wide_pipe().map_err(no_pipe)?;
+        (OwnedFd::from(theirs), Input::new(ours).map_err(no_pipe)?)
+    } else {
+        let null = agent
+            .null
+            .try_clone()
+            .map_err(|error| Failure::io("cannot open /dev/null", &error))?;
+        (OwnedFd::from(null), Input::none())
+    };
+    let spec = ChildSpec {
+        programs: command.programs,
+        argv: command.argv,
+        envp: command.envp,
+        cwd: command.cwd,
+        ids: agent.ids_to_become(command.user.ids),
+        streams: [their_stdin, their_stdout.into(), their_stderr.into()],
+        cgroup: containment.folder(),
+        proc: agent.protected.then_some(agent.proc()),
+        max_files: MAX_FILES.min(agent.max_files),
+    };
+    let (process, report) = agent
+        .processes
+        .spawn(&spec)
+        .map_err(|error| Failure::io("cannot start a process", &error))?;
+    await_exec(report).map_err(|error| refused(exec, &error))?;
+    Ok(Started {
+        process,
+        input,
+        stdout,
+        stderr,
+    })
+}
+
+/// A pipe that holds a whole data frame, so that the command and we take turns less often.
+fn wide_pipe() -> io::Result<(PipeReader, io::PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    // A kernel that gives us less room is only slower.
+    let _ = i32::try_from(MAX_DATA).map(|size| fcntl(&reader, FcntlArg::F_SETPIPE_SZ(size)));
+    Ok((reader, writer))
+}
+
+fn refused(exec: &Exec, ChildError { step, error }: &ChildError) -> Failure {
+    let program = exec.argv.first().map_or("", String::as_str);
+    match (step, error.raw_os_error()) {
+        (Step::Folder, _) => {
+            let cwd = exec.cwd.as_deref().unwrap_or("/");
+            Failure::new(
+                FailureKind::NoSuchPath,
+                format!("cannot enter the working folder `{cwd}`: {error}"),
+            )
+        }
+        (Step::Exec, Some(libc::ENOENT)) if program.contains('/') => Failure::new(
+            FailureKind::CommandNotFound,
+            format!("`{program}`, or the interpreter it names, does not exist in the image"),
+        ),
+        (Step::Exec, Some(libc::ENOENT)) => Failure::new(
+            FailureKind::CommandNotFound,
+            format!("no `{program}` in the image's PATH"),
+        ),
+        (Step::Exec, Some(libc::E2BIG)) => Failure::new(
+            FailureKind::BadRequest,
+            format!("the arguments and variables of `{program}` are too long for the kernel"),
+        ),
+        (Step::Exec, _) => Failure::new(
+            FailureKind::NotExecutable,
+            format!("cannot execute `{program}`: {error}"),
+        ),
+        (Step::User, _) => {
+            let user = exec.user.as_deref().unwrap_or("root");
+            Failure::io(format_args!("cannot become user `{user}`"), error)
+        }
+        (Step::Setup, _) => Failure::io("cannot prepare the new process", error),
+    }
+}

@@ -1,0 +1,9 @@
+//! Trees of files in and out, as tar streams. Needs no tar of the image.
+
+mod get;
+mod put;
+mod stream;
+mod unpack;
+
+pub(crate) use get::get;
+pub(crate) use put::put;

@@ -1,0 +1,119 @@
+//! Taking a tree in.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+use vk_agent_proto::{FailureKind, PutTree, TreeSummary};
+
+use super::stream::TreeReader;
+use super::unpack::{UnpackError, Unpacker};
+use crate::agent::Agent;
+use crate::failure::Failure;
+use crate::users;
+
+/// What is read from the host at once.
+const READ: usize = 256 << 10;
+
+/// Unpacks the tree that the host sends.
+///
+/// # Errors
+///
+/// [`Failure`] that names the entry, after all of the stream was read.
+pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeSummary, Failure> {
+    let mut tree = TreeReader::new(BufReader::with_capacity(READ, host));
+    let result = prepare(agent, request).and_then(|unpacker| {
+        unpacker
+            .unpack(&mut tree)
+            .map_err(|error| failure(&request.dest, &error))
+    });
+    let drained = tree.drain();
+    let summary = result?;
+    drained.map_err(|error| broken(&request.dest, &error))?;
+    Ok(summary)
+}
+
+fn failure(dest: &str, error: &UnpackError) -> Failure {
+    match error {
+        UnpackError::Stream(error) => broken(dest, error),
+        UnpackError::Refused { .. } => Failure::new(
+            FailureKind::BadTree,
+            format!("cannot unpack into `{dest}`: {error}"),
+        ),
+        UnpackError::Entry { path, source } => Failure::io(
+            format_args!("cannot unpack `{}` into `{dest}`", path.display()),
+            source,
+        ),
+    }
+}
+
+fn broken(dest: &str, error: &io::Error) -> Failure {
+    Failure::new(
+        FailureKind::BadTree,
+        format!("the tar stream for `{dest}` is broken: {error}"),
+    )
+}
+
+fn prepare(agent: &Agent, request: &PutTree) -> Result<Unpacker, Failure> {
+    let dest = Path::new(&request.dest);
+    if !dest.is_absolute() {
+        return Err(Failure::new(
+            FailureKind::BadRequest,
+            format!("the destination `{}` is not absolute", request.dest),
+        ));
+    }
+    let owner = match &request.owner {
+        None => None,
+        Some(owner) => {
+            let user = users::resolve(Path::new("/etc"), Some(owner))
+                .map_err(|error| Failure::new(FailureKind::UnknownUser, error.to_string()))?;
+            agent.ids_to_become(user.ids).map(|ids| (ids.uid, ids.gid))
+        }
+    };
+    let trouble = |what: &str, error: &io::Error| {
+        Failure::io(format_args!("cannot {what} `{}`", request.dest), error)
+    };
+    if request.mkdir {
+        make_folders(dest, owner).map_err(|error| trouble("make", &error))?;
+    }
+    if request.wipe {
+        wipe(dest).map_err(|error| trouble("empty", &error))?;
+    }
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let folder: OwnedFd =
+        open(dest, flags, Mode::empty()).map_err(|errno| trouble("open", &errno.into()))?;
+    Ok(Unpacker::new(folder, owner))
+}
+
+/// Makes `path` and what is missing above it, each for `owner`.
+fn make_folders(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_folders(parent, owner)?;
+    }
+    match nix::unistd::mkdir(path, Mode::from_bits_truncate(0o755)) {
+        Err(nix::errno::Errno::EEXIST) if path.is_dir() => return Ok(()),
+        result => result?,
+    }
+    if let Some((uid, gid)) = owner {
+        std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
+    }
+    Ok(())
+}
+
+fn wipe(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
