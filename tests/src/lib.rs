@@ -1,1 +1,3 @@
 //! The kit that the end-to-end tests are made with.
+
+pub mod git_http;

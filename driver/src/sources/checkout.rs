@@ -155,9 +155,8 @@ async fn fetch(
     let reinitialized = request.retry && request.strategy == Strategy::Fetch;
     let initialized = lines::initialized(reinitialized, request.guest_project_dir);
     git.print(SourceLine::plain(initialized));
-    if let Some(origin) = &plan.origin {
-        let add = GitCommand::new("remote").args(["add", "origin", &origin.text]);
-        git.run(add).await?;
+    if local.is_none() {
+        add_origin(git, plan).await?;
     }
     git.print(SourceLine::notice(lines::CREATED_REPOSITORY));
 
@@ -169,7 +168,22 @@ async fn fetch(
     if plan.depth > 0 {
         fetch = fetch.arg("--depth").arg(plan.depth.to_string());
     }
-    git.run(fetch.args(request.fetch_flags)).await
+    git.run(fetch.args(request.fetch_flags)).await?;
+    if local.is_some() {
+        // Until now, `origin` was the local repository.
+        add_origin(git, plan).await?;
+    }
+    Ok(())
+}
+
+async fn add_origin(git: &mut Git<'_>, plan: &Plan) -> Result<(), CheckoutError> {
+    match &plan.origin {
+        Some(origin) => {
+            let add = GitCommand::new("remote").args(["add", "origin", &origin.text]);
+            git.run(add).await
+        }
+        None => Ok(()),
+    }
 }
 
 /// Facts, build §3.5.
@@ -309,4 +323,51 @@ fn with_host_certificates(pem: &str) -> Vec<u8> {
     bundle.push(b'\n');
     bundle.extend_from_slice(pem.as_bytes());
     bundle
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use vk_hub_proto::job::Sources;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_without_git_is_told_which_package_to_install() {
+        let work = tempfile::tempdir().unwrap();
+        let sources = Sources {
+            repo_url: "http://127.0.0.1:1/x.git".into(),
+            sha: "1".repeat(40),
+            ..Sources::default()
+        };
+        let request = CheckoutRequest {
+            sources: &sources,
+            local_repo: None,
+            server_url: "",
+            token: "",
+            ca_pem: None,
+            strategy: Strategy::Clone,
+            retry: false,
+            checkout: true,
+            clean_flags: None,
+            fetch_flags: &[],
+            submodules: None,
+            correlation_id: None,
+            user_agent: "vk",
+            work_dir: work.path(),
+            guest_project_dir: "/builds/x",
+            guest_config: None,
+            stall_after: Duration::from_secs(1),
+        };
+        let nowhere = vec![("PATH".into(), "/nonexistent".into())];
+
+        let error = checkout_with(&request, nowhere, &mut |_| (), pin!(pending()))
+            .await
+            .unwrap_err();
+
+        assert!(matches!(error, CheckoutError::GitMissing), "{error:?}");
+        assert!(error.to_string().contains("package `git`"));
+    }
 }
