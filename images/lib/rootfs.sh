@@ -129,9 +129,10 @@ rootfs_configure() {
     rootfs_alternatives "$root"
     rootfs_certificates "$root"
     rootfs_pam "$root"
-    # Static, so it runs as it is. Its own cache of file times would differ with every build.
+    # Static, so it runs as it is.
     "$root/sbin/ldconfig" -r "$root" -X
-    rm -rf -- "$root/var/cache/ldconfig/aux-cache"
+    # These hold times: the same packages shall make the same image.
+    rm -f -- "$root/var/cache/ldconfig/aux-cache" "$root/var/log/alternatives.log"
 }
 
 rootfs_accounts() {
@@ -194,7 +195,7 @@ rootfs_alternatives() {
         for ((i = 0; i < ${#slaves[@]}; i += 2)); do
             arguments+=(--slave "${slaves[i]}" "${slaves[i]##*/}" "${slaves[i + 1]}")
         done
-        update-alternatives --root "$root" --log /dev/null --quiet \
+        update-alternatives --root "$root" --quiet \
             --install "$link" "${link##*/}" "$program" "$priority" "${arguments[@]}"
     done <<'EOF'
 /usr/bin/awk /usr/bin/mawk 5 /usr/bin/nawk /usr/bin/mawk
