@@ -1,0 +1,187 @@
+//! An Aho-Corasick automaton in little memory.
+//!
+//! A state is the longest end of the text read so far that begins some pattern. States are numbered
+//! breadth first, so a state's children are neighbours and need no pointers: 25 bytes a state, one
+//! state for each byte of a pattern that no other pattern shares. Own rather than a crate's, since
+//! the filters need to know a state's depth: the bytes in front of it are decided, the bytes within
+//! it are not.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// The state in which no pattern has begun.
+pub(super) const ROOT: u32 = 0;
+
+struct State {
+    /// The states reached from here, a range of numbers sorted by their byte.
+    children: Range<u32>,
+    /// The state of the longest proper end of this one that is a state too.
+    fail: u32,
+    /// Where the search goes on: this state, or what it falls back to if nothing follows it.
+    resume: u32,
+    /// Bytes of the pattern read.
+    depth: u32,
+    /// Length of the longest pattern that ends here, 0 if none does.
+    found: u32,
+}
+
+/// Finds every place where a pattern ends.
+pub(super) struct Trie {
+    states: Vec<State>,
+    /// The byte that leads to each state.
+    label: Vec<u8>,
+    /// The root's children by byte, [`ROOT`] where there is none.
+    first: Box<[u32; 256]>,
+}
+
+impl Trie {
+    /// Builds the automaton of `patterns`, which must be sorted, distinct and not empty.
+    pub(super) fn new(patterns: &[Vec<u8>]) -> Trie {
+        let mut trie = Trie::without_links(patterns);
+        for (child, &byte) in (1u32..).zip(&trie.label[1..]) {
+            if trie.state(child).depth == 1 {
+                trie.first[usize::from(byte)] = child;
+            }
+        }
+        trie.link();
+        trie
+    }
+
+    /// The states with their children. Those of one state share a prefix: a range of the sorted
+    /// patterns.
+    fn without_links(patterns: &[Vec<u8>]) -> Trie {
+        let mut states = Vec::new();
+        let mut label = vec![0];
+        let mut queue = VecDeque::from([(0..patterns.len(), 0usize)]);
+        while let Some((mut range, depth)) = queue.pop_front() {
+            let mut found = 0;
+            if patterns[range.clone()]
+                .first()
+                .is_some_and(|p| p.len() == depth)
+            {
+                found = depth as u32;
+                range.start += 1;
+            }
+            let first = label.len() as u32;
+            while let Some(&byte) = patterns[range.clone()].first().and_then(|p| p.get(depth)) {
+                let same = patterns[range.clone()]
+                    .iter()
+                    .take_while(|p| p.get(depth) == Some(&byte))
+                    .count();
+                queue.push_back((range.start..range.start + same, depth + 1));
+                label.push(byte);
+                range.start += same;
+            }
+            states.push(State {
+                children: first..label.len() as u32,
+                fail: ROOT,
+                resume: ROOT,
+                depth: depth as u32,
+                found,
+            });
+        }
+        Trie {
+            states,
+            label,
+            first: Box::new([ROOT; 256]),
+        }
+    }
+
+    /// Fills in where each state falls back to; its parent, and all that is shallower, is done.
+    fn link(&mut self) {
+        for parent in 0..self.states.len() {
+            let Range { start, end } = self.states[parent].children.clone();
+            for child in start..end {
+                let fail = match parent as u32 {
+                    ROOT => ROOT,
+                    _ => self.step(self.states[parent].fail, self.label[child as usize]),
+                };
+                let (found, resume) = (self.state(fail).found, self.state(fail).resume);
+                let state = &mut self.states[child as usize];
+                state.fail = fail;
+                state.resume = if state.children.is_empty() {
+                    resume
+                } else {
+                    child
+                };
+                if state.found == 0 {
+                    state.found = found;
+                }
+            }
+        }
+    }
+
+    fn state(&self, at: u32) -> &State {
+        &self.states[at as usize]
+    }
+
+    /// The state after `byte`. Falling back costs no more, all in all, than the steps before it.
+    fn step(&self, mut at: u32, byte: u8) -> u32 {
+        while at != ROOT {
+            let state = self.state(at);
+            let labels = &self.label[state.children.start as usize..state.children.end as usize];
+            if let Some(index) = labels.iter().position(|&label| label == byte) {
+                return state.children.start + index as u32;
+            }
+            at = state.fail;
+        }
+        self.first[usize::from(byte)]
+    }
+
+    /// The state to go on with after `byte`, and the length of the longest pattern that ends with
+    /// it, 0 if none does.
+    pub(super) fn advance(&self, at: u32, byte: u8) -> (u32, u32) {
+        let state = self.state(self.step(at, byte));
+        (state.resume, state.found)
+    }
+
+    /// How many of the last bytes may begin a pattern that has not ended yet.
+    pub(super) fn depth(&self, at: u32) -> usize {
+        self.state(at).depth as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(patterns: &[&str], text: &str) -> Vec<(usize, u32)> {
+        let mut patterns: Vec<_> = patterns.iter().map(|p| p.as_bytes().to_vec()).collect();
+        patterns.sort();
+        let trie = Trie::new(&patterns);
+        let mut at = ROOT;
+        let mut ends = Vec::new();
+        for (index, byte) in text.bytes().enumerate() {
+            let (next, found) = trie.advance(at, byte);
+            at = next;
+            if found > 0 {
+                ends.push((index + 1, found));
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn finds_each_pattern_where_it_ends() {
+        assert_eq!(ends(&["he", "she", "hers"], "ushers"), [(4, 3), (6, 4)]);
+    }
+
+    #[test]
+    fn reports_the_longest_of_those_that_end_together() {
+        assert_eq!(ends(&["cd", "abcd", "bcd"], "abcd bcd"), [(4, 4), (8, 3)]);
+    }
+
+    #[test]
+    fn falls_back_within_a_pattern_that_repeats_itself() {
+        assert_eq!(ends(&["ababababc"], "abababababc"), [(11, 9)]);
+    }
+
+    #[test]
+    fn a_finished_leaf_falls_back_to_what_it_begins_anew() {
+        let trie = Trie::new(&[b"abab".to_vec()]);
+        let at = b"abab"
+            .iter()
+            .fold(ROOT, |at, &byte| trie.advance(at, byte).0);
+        assert_eq!(trie.depth(at), 2);
+    }
+}
