@@ -3,6 +3,8 @@
 pub mod agent;
 pub mod job;
 pub mod output;
+pub mod process;
 pub mod sources;
 pub mod state;
+mod sys;
 pub mod vm;

@@ -1,0 +1,18 @@
+//! Host children that never outlive this process.
+//!
+//! [`spawn`] starts a `std::process::Command` so that
+//!
+//! - the kernel kills the child when this process dies, by `SIGKILL` too ([`DeathSignal`]);
+//! - the child leads its own process group: a Ctrl-C on the terminal does not reach it, and whatever it leaves in that
+//!   group when it ends, or when its [`Child`] is dropped, is killed;
+//! - it inherits no file descriptor but its standard three.
+//!
+//! The parent-death signal follows the *thread* that forked, so all children are forked by one thread that lives as
+//! long as the process. The module therefore works in any program that embeds this crate, with or without a tokio
+//! runtime. What a child starts in *another* process group or session is out of reach.
+
+mod child;
+mod spawner;
+
+pub use child::{Child, Exit};
+pub use spawner::{DeathSignal, SpawnError, spawn};
