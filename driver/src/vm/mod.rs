@@ -1,1 +1,21 @@
-//! Machines: a microVM and its vsock.
+//! Virtual machines: what a job runs in.
+//!
+//! [`start`] boots a [`MachineConfig`] on the [`Backend`] asked for and returns a [`Machine`]. What talks to the guest
+//! connects to [`Machine::vsock_path`]; what waits for its end, whatever the cause, awaits [`Machine::wait`].
+
+mod backend;
+mod config;
+mod console;
+mod kvm;
+mod machine;
+mod qemu;
+pub mod scratch;
+mod stats;
+mod vsock;
+
+pub use backend::{Backend, StartError, UnknownBackend, boot_limit, start};
+pub use config::{Disk, DiskAccess, MachineConfig};
+pub use kvm::{KvmProbe, probe_kvm};
+pub use machine::{BoxFuture, EndCause, Machine, MachineEnd, MachineStats};
+pub use qemu::QemuError;
+pub use vsock::VsockError;

@@ -1,0 +1,228 @@
+//! The guest's console: its last bytes, and what they tell about the machine's end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much of the console is kept, in bytes.
+const CAPACITY: usize = 64 * 1024;
+
+/// How much of it is searched for the kernel's last words, in bytes: more than the trace that follows a panic.
+const SEARCHED: usize = 16 * 1024;
+
+/// How much of it a machine's end quotes: so many lines,
+const QUOTED_LINES: usize = 20;
+/// of so many characters.
+const QUOTED_WIDTH: usize = 200;
+
+/// How the kernel's line about a panic starts (`panic` of Linux's `kernel/panic.c`).
+const PANIC: &str = "Kernel panic - not syncing: ";
+
+/// The last bytes of the console. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Console {
+    ring: Arc<Mutex<Ring>>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// The last bytes, and up to as many older ones: these are cut off in one go.
+    bytes: Vec<u8>,
+}
+
+impl Ring {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() >= 2 * CAPACITY {
+            self.bytes.drain(..self.bytes.len() - CAPACITY);
+        }
+    }
+
+    fn tail(&self, len: usize) -> &[u8] {
+        let from = self.bytes.len().saturating_sub(len);
+        self.bytes.get(from..).unwrap_or_default()
+    }
+}
+
+/// What the kernel said about the end of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LastWords {
+    PowerDown,
+    Restart,
+    Halted,
+    Panic(String),
+}
+
+impl Console {
+    /// Reads to the end, as fast as it comes: a guest whose console is not read stands still.
+    pub(super) async fn read(self, mut from: impl AsyncRead + Unpin, halted: impl FnOnce()) {
+        let mut halted = Some(halted);
+        let mut buffer = vec![0; 8192];
+        loop {
+            // An error is the end as well: there is nobody to tell, and the machine's own end follows.
+            let count = from.read(&mut buffer).await.unwrap_or(0);
+            if count == 0 {
+                return;
+            }
+            self.ring().push(buffer.get(..count).unwrap_or_default());
+            if self.last_words() == Some(LastWords::Halted)
+                && let Some(halted) = halted.take()
+            {
+                halted();
+            }
+        }
+    }
+
+    /// All that is kept, fit for printing.
+    pub(super) fn text(&self) -> String {
+        printable(self.ring().tail(CAPACITY))
+    }
+
+    /// The last lines, fit for printing; in case of a panic, the last up to its message, without the trace.
+    pub(super) fn last_lines(&self) -> String {
+        let text = printable(self.ring().tail(SEARCHED));
+        let mut lines: Vec<_> = text.lines().collect();
+        let is_panic = |line: &&str| kernel_line(line).is_some_and(|line| line.starts_with(PANIC));
+        if let Some(panic) = lines.iter().rposition(is_panic) {
+            lines.truncate(panic + 1);
+        }
+        let from = lines.len().saturating_sub(QUOTED_LINES);
+        let cut = |line: &&str| line.chars().take(QUOTED_WIDTH).collect::<String>();
+        let quoted: Vec<_> = lines.iter().skip(from).map(cut).collect();
+        quoted.join("\n")
+    }
+
+    /// What the kernel said last, if it spoke of an end. A guest can make this up, about itself.
+    pub(super) fn last_words(&self) -> Option<LastWords> {
+        let text = printable(self.ring().tail(SEARCHED));
+        let mut lines = text.lines().rev().filter_map(kernel_line);
+        let last = lines.next()?;
+        match last {
+            "reboot: Power down" => Some(LastWords::PowerDown),
+            "reboot: System halted" => Some(LastWords::Halted),
+            "reboot: Restarting system" => Some(LastWords::Restart),
+            _ => {
+                let panic = |line: &str| {
+                    let message = line.strip_prefix(PANIC)?;
+                    Some(LastWords::Panic(message.to_owned()))
+                };
+                panic(last).or_else(|| lines.find_map(panic))
+            }
+        }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The text behind the time stamp of a line that the kernel wrote.
+fn kernel_line(line: &str) -> Option<&str> {
+    let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
+    let is_stamp = stamp
+        .trim_start()
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_stamp.then_some(text)
+}
+
+/// Lossy text without control characters other than line ends, so that a guest cannot play with a terminal.
+fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .chars()
+        .filter(|letter| *letter == '\n' || *letter == '\t' || !letter.is_control())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn console(text: &[u8]) -> Console {
+        let console = Console::default();
+        console.ring().push(text);
+        console
+    }
+
+    #[test]
+    fn end_is_read_from_the_kernels_last_line() {
+        let cases: [(&[u8], _); 6] = [
+            (
+                b"[    2.281739] reboot: Power down\r\n",
+                Some(LastWords::PowerDown),
+            ),
+            (
+                b"[   12.5] reboot: System halted\r\n",
+                Some(LastWords::Halted),
+            ),
+            (
+                b"[    1.0] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100\n[    1.1] CPU: 0\n[    1.2] ---[ end",
+                Some(LastWords::Panic(
+                    "Attempted to kill init! exitcode=0x00000100".into(),
+                )),
+            ),
+            (
+                b"[    1.0] reboot: Restarting system",
+                Some(LastWords::Restart),
+            ),
+            (b"reboot: Power down\n", None),
+            (b"", None),
+        ];
+        for (text, words) in cases {
+            assert_eq!(console(text).last_words(), words);
+        }
+    }
+
+    #[test]
+    fn halt_that_was_followed_by_other_lines_does_not_count() {
+        let text = b"[    1.0] reboot: System halted\n[    2.0] more\n";
+        assert_eq!(console(text).last_words(), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_last_bytes_are_kept() {
+        let console = Console::default();
+        for _ in 0..100 {
+            console.ring().push(&[b'x'; 8192]);
+        }
+        console.ring().push(b"end");
+
+        assert!(console.ring().bytes.capacity() <= 4 * CAPACITY);
+        assert_eq!(console.text().len(), CAPACITY);
+        assert!(console.text().ends_with("xend"));
+    }
+
+    #[test]
+    fn quoted_text_is_short_and_holds_no_escapes() {
+        let console = console(b"\x1b[31mred\x07\xff\r\nline\n".repeat(50).as_slice());
+
+        let quoted = console.last_lines();
+
+        assert_eq!(quoted.lines().count(), 20);
+        assert!(quoted.ends_with("[31mred\u{fffd}\nline"));
+    }
+
+    #[test]
+    fn panic_is_quoted_with_what_came_before_rather_than_its_trace() {
+        let trace = "[    1.2]  do_exit+0x15\n".repeat(40);
+        let text = format!("before\n[    1.1] {PANIC}why\n{trace}");
+
+        let quoted = console(text.as_bytes()).last_lines();
+
+        assert_eq!(quoted, format!("before\n[    1.1] {PANIC}why"));
+    }
+
+    #[tokio::test]
+    async fn halt_is_told_once_even_when_it_comes_in_pieces() {
+        let console = Console::default();
+        let mut told = 0;
+        let pieces = b"[ 1.0] reboot: Sys".chain(&b"tem halted"[..]);
+
+        console
+            .clone()
+            .read(pieces.chain(&b"\n"[..]), || told += 1)
+            .await;
+
+        assert_eq!(told, 1);
+    }
+}

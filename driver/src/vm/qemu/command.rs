@@ -1,0 +1,208 @@
+//! QEMU's command line.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::error::QemuError;
+use crate::vm::config::{Disk, DiskAccess, MachineConfig};
+
+/// The program, from Debian's package `qemu-system-x86`.
+pub(super) const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Host memory that the emulator may fill with translated code, in MiB. QEMU's own bound would be 1 GiB.
+const TRANSLATION_CACHE_MIB: u32 = 256;
+
+/// What runs the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::vm) enum Accelerator {
+    /// The host's processors, through `/dev/kvm`.
+    Kvm,
+    /// Translation in software: works anywhere, some ten to thirty times slower.
+    Tcg,
+}
+
+/// Where QEMU meets vk: it connects to both.
+#[derive(Debug, Clone)]
+pub(super) struct Sockets {
+    pub(super) vhost: PathBuf,
+    pub(super) monitor: PathBuf,
+}
+
+/// Checks what QEMU would only complain about in its own words, or accept and misread.
+pub(super) fn check(config: &MachineConfig) -> Result<(), QemuError> {
+    let is_name = (1..=16).contains(&config.name.len())
+        && config
+            .name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let refuse = |what: String| Err(QemuError::Config(what));
+    if !is_name {
+        return refuse(format!("the name `{}`", config.name.escape_debug()));
+    }
+    if config.cpus == 0 {
+        return refuse("no processor".into());
+    }
+    if config.memory_mib < 64 {
+        return refuse(format!(
+            "{} MiB of memory, 64 are needed",
+            config.memory_mib
+        ));
+    }
+    if let Some(word) = config.cmdline.iter().find(|word| word.contains('\0')) {
+        let word = word.escape_debug();
+        return refuse(format!("`{word}` on its kernel command line"));
+    }
+    if let Some(disk) = config
+        .disks
+        .iter()
+        .find(|disk| disk.path.to_str().is_none())
+    {
+        let path = disk.path.display();
+        return refuse(format!("a disk whose path is not UTF-8: {path}"));
+    }
+    let files = [("kernel", &config.kernel), ("initramfs", &config.initramfs)];
+    let disks = config.disks.iter().map(|disk| ("disk", &disk.path));
+    for (what, path) in files.into_iter().chain(disks) {
+        std::fs::File::open(path).map_err(|source| QemuError::File {
+            what,
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// The command that runs `config`. Console on standard output, complaints on standard error.
+pub(super) fn command(
+    config: &MachineConfig,
+    accelerator: Accelerator,
+    tsc_khz: u64,
+    sockets: &Sockets,
+) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .args(["-no-user-config", "-nodefaults", "-no-reboot"])
+        .args(["-display", "none", "-name"])
+        .arg(format!("{0},process=vk-{0}", config.name))
+        // No devices but those named here and the platform's own.
+        .arg("-machine")
+        .arg("microvm,acpi=on,x-option-roms=off,auto-kernel-cmdline=off,memory-backend=ram")
+        .arg("-object")
+        // Shared, for our vsock device.
+        .arg(format!(
+            "memory-backend-memfd,id=ram,size={}M,share=on",
+            config.memory_mib
+        ))
+        .arg("-m")
+        .arg(format!("{}M", config.memory_mib))
+        .arg("-smp")
+        .arg(config.cpus.to_string())
+        .args([
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny",
+        ]);
+    match accelerator {
+        Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
+        Accelerator::Tcg => command
+            .arg("-accel")
+            .arg(format!("tcg,thread=multi,tb-size={TRANSLATION_CACHE_MIB}"))
+            .args(["-cpu", "max"]),
+    };
+    command
+        .arg("-kernel")
+        .arg(&config.kernel)
+        .arg("-initrd")
+        .arg(&config.initramfs)
+        .arg("-append")
+        .arg(kernel_command_line(config, accelerator, tsc_khz))
+        .args(["-chardev", "stdio,id=console,signal=off"])
+        .args(["-serial", "chardev:console"])
+        .arg("-chardev")
+        .arg(socket("monitor", &sockets.monitor))
+        .args(["-mon", "chardev=monitor,mode=control"])
+        .arg("-chardev")
+        .arg(socket("vsock", &sockets.vhost))
+        .args(["-device", "vhost-user-vsock-device,chardev=vsock"])
+        .args(["-object", "rng-builtin,id=rng"])
+        .args(["-device", "virtio-rng-device,rng=rng"]);
+    for (index, disk) in config.disks.iter().enumerate() {
+        command
+            .arg("-blockdev")
+            .arg(block_device(index, disk))
+            .arg("-device")
+            .arg(format!("virtio-blk-device,drive=disk{index}"));
+    }
+    command
+}
+
+/// What the kernel is told.
+fn kernel_command_line(config: &MachineConfig, accelerator: Accelerator, tsc_khz: u64) -> String {
+    let mut words = vec![
+        "console=ttyS0".to_owned(),
+        "quiet".to_owned(),
+        // A panic resets the machine at once, which ends it.
+        "panic=-1".to_owned(),
+        // By a triple fault: nothing else works sooner.
+        "reboot=t".to_owned(),
+        // The processor's random numbers count as entropy, as virtio-rng's do later.
+        "random.trust_cpu=on".to_owned(),
+        // Self-tests of the kernel's ciphers take a fifth of a second when emulated.
+        "cryptomgr.notests".to_owned(),
+    ];
+    if accelerator == Accelerator::Tcg {
+        // See the module `tsc`.
+        words.push(format!("tsc_early_khz={tsc_khz}"));
+    }
+    words.extend(config.cmdline.iter().cloned());
+    words.join(" ")
+}
+
+fn block_device(index: usize, disk: &Disk) -> String {
+    let (read_only, discard) = match disk.access {
+        DiskAccess::ReadOnly => (true, "ignore"),
+        DiskAccess::Scratch => (false, "unmap"),
+    };
+    json!({
+        "driver": "raw",
+        "node-name": format!("disk{index}"),
+        "read-only": read_only,
+        "discard": discard,
+        // A flush by the guest needs no disk access of the host: the disk does not outlive the machine.
+        "cache": { "direct": false, "no-flush": true },
+        "file": {
+            "driver": "file",
+            "filename": disk.path.to_string_lossy(),
+            "read-only": read_only,
+            "discard": discard,
+            "cache": { "direct": false, "no-flush": true },
+            // Read-only images are shared; scratch disks lie in a run's own folder.
+            "locking": "off",
+        },
+    })
+    .to_string()
+}
+
+fn socket(id: &str, path: &Path) -> OsString {
+    let mut option = OsString::from(format!("socket,id={id},path="));
+    option.push(escaped(path));
+    option
+}
+
+/// A path as a value in a list of QEMU options, where a comma is written twice.
+fn escaped(path: &Path) -> OsString {
+    let mut bytes = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        bytes.push(*byte);
+        if *byte == b',' {
+            bytes.push(b',');
+        }
+    }
+    OsString::from_vec(bytes)
+}

@@ -1,0 +1,22 @@
+//! The vsock device: streams between guest and host programs, multiplexed over a pair of virtqueues.
+//!
+//! From the inside out, each layer knows only the one before it:
+//!
+//! - [`packet`](self): the header on the wire;
+//! - `connection` and `muxer`: the rules, as state machines that see headers and counts but neither bytes nor sockets;
+//! - `stream`, `sockets` and `device`: the host's Unix sockets, as Firecracker lays them out;
+//! - `queues`: virtqueues of a hostile guest;
+//! - `backend` and `service`: the device served to QEMU over vhost-user.
+
+mod backend;
+mod connection;
+mod device;
+mod muxer;
+mod packet;
+mod queues;
+mod service;
+mod sockets;
+mod stream;
+
+pub use service::VsockError;
+pub(crate) use service::{Service, ServiceEnd};
