@@ -1,9 +1,20 @@
-//! vk-driver: runs one CI job or command in a fresh microVM.
+//! vk-driver: runs one CI job or one command in a fresh microVM.
+//!
+//! A [`host::Host`] says where images and run files are. [`job::run_job`] takes a job spec to its result,
+//! [`command::run_command`] a command to its exit code; both end their VM before they return. Everything needs a
+//! tokio runtime.
 
 pub mod agent;
+pub mod check;
+pub mod command;
+pub mod guest;
+pub mod host;
+pub mod images;
 pub mod job;
 pub mod output;
 pub mod process;
+pub mod report;
+pub mod size;
 pub mod sources;
 pub mod state;
 mod sys;

@@ -49,13 +49,15 @@ impl MachineSize {
         };
         let mem_mib = match variables.value(MEM) {
             "" => None,
-            text => Some(mebibytes(text).ok_or_else(|| MachineSizeError::Mem(text.to_owned()))?),
+            text => Some(memory_mib(text).ok_or_else(|| MachineSizeError::Mem(text.to_owned()))?),
         };
         Ok(Self { cpus, mem_mib })
     }
 }
 
-fn mebibytes(text: &str) -> Option<u32> {
+/// Reads `<n>G` or `<n>M` as MiB; `None` for anything else, and for nothing.
+#[must_use]
+pub fn memory_mib(text: &str) -> Option<u32> {
     if let Some(gibibytes) = text.strip_suffix('G') {
         return count(gibibytes)?.checked_mul(1024);
     }

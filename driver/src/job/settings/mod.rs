@@ -8,5 +8,5 @@ mod timeouts;
 
 pub use duration::{format_duration, parse_duration};
 pub use job::{GitStrategy, Settings, SubmoduleStrategy};
-pub use machine::{MachineSize, MachineSizeError};
+pub use machine::{MachineSize, MachineSizeError, memory_mib};
 pub use timeouts::StageTimeouts;

@@ -1,0 +1,207 @@
+//! One command in a fresh microVM: what `vk run` does.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
+use crate::guest::{BootError, Guest, GuestSpec};
+use crate::host::Host;
+use crate::job::CancelMode;
+use crate::size::{SizeRequest, TooSmall};
+
+/// How long a cancelled command may take to end by itself; Docker's own grace.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A command and the VM it runs in.
+#[derive(Clone, Debug, Default)]
+pub struct CommandSpec {
+    /// Image reference; empty for the default image.
+    pub image: String,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables over those of a login.
+    pub env: Vec<(String, String)>,
+    /// Size of the VM.
+    pub size: SizeRequest,
+}
+
+/// The command's streams, and how it is cancelled.
+pub struct CommandIo<'a> {
+    /// Standard input.
+    pub stdin: Stdin,
+    /// Takes standard output.
+    pub stdout: &'a mut (dyn AsyncWrite + Send + Unpin),
+    /// Takes standard error.
+    pub stderr: &'a mut (dyn AsyncWrite + Send + Unpin),
+    /// Brings cancels.
+    pub cancel: mpsc::Receiver<CancelMode>,
+    /// Is called when the VM is up.
+    pub booted: &'a mut (dyn FnMut() + Send),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandEnd {
+    /// By itself, or by a signal in the guest: the code a shell would report.
+    Exited(i32),
+    /// It was cancelled before it ended.
+    Canceled,
+}
+
+/// What a shell answers for a command that does not exist, and for one that is no program (POSIX shell, 2.8.2).
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+/// Why a command could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The VM would be too small.
+    #[error(transparent)]
+    Size(#[from] TooSmall),
+    /// The VM could not be made.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// The agent refused, or its answer made no sense.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The VM ended under the command.
+    #[error("{cause}")]
+    MachineLost {
+        /// How it ended.
+        cause: String,
+    },
+    /// The command's output could not be passed on.
+    #[error("cannot write the command's output")]
+    Output(#[source] io::Error),
+}
+
+impl CommandError {
+    /// The code that a shell would answer, if the command is at fault and not the VM.
+    #[must_use]
+    pub fn shell_code(&self) -> Option<i32> {
+        match self {
+            Self::Agent(error) => match error.kind()? {
+                FailureKind::CommandNotFound => Some(NOT_FOUND),
+                FailureKind::NotExecutable => Some(NOT_EXECUTABLE),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Runs a command to its end. The VM is gone when this returns.
+///
+/// # Errors
+///
+/// See [`CommandError`]. A command that fails is no error.
+pub async fn run_command(
+    host: &Host,
+    spec: CommandSpec,
+    mut io: CommandIo<'_>,
+) -> Result<CommandEnd, CommandError> {
+    let size = spec.size.within(host.limits())?;
+    let guest_spec = GuestSpec { image: spec.image.clone(), size, hostname: "vk".to_owned() };
+    let guest = tokio::select! {
+        booted = Guest::boot(host, guest_spec) => booted?,
+        _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
+    };
+    (io.booted)();
+    let end = tokio::select! {
+        end = run_in(&guest, spec, &mut io) => end,
+        cause = guest.lost() => Err(CommandError::MachineLost { cause }),
+    };
+    let end = match end {
+        // The agent went silent because its VM ended: that is the cause to tell.
+        Err(CommandError::Agent(error)) => match guest.lost_soon().await {
+            Some(cause) => Err(CommandError::MachineLost { cause }),
+            None => Err(CommandError::Agent(error)),
+        },
+        end => end,
+    };
+    guest.end().await;
+    end
+}
+
+async fn run_in(
+    guest: &Guest,
+    spec: CommandSpec,
+    io: &mut CommandIo<'_>,
+) -> Result<CommandEnd, CommandError> {
+    let request = ExecRequest {
+        argv: spec.argv,
+        env: spec.env,
+        kill_grace_ms: GRACE.as_secs() * 1000,
+        ..ExecRequest::default()
+    };
+    let stdin = std::mem::replace(&mut io.stdin, Stdin::None);
+    let mut exec = guest.agent().exec(request, stdin).await?;
+    let control = exec.control();
+    // Output that waits for its reader. No more is read meanwhile: the command is what has to wait.
+    let mut held = Held::default();
+    let mut canceled = false;
+    loop {
+        let event = tokio::select! {
+            biased;
+            mode = next_cancel(&mut io.cancel) => {
+                canceled = true;
+                match mode {
+                    CancelMode::Graceful => control.cancel(),
+                    CancelMode::Immediate => return Ok(CommandEnd::Canceled),
+                }
+                continue;
+            }
+            written = held.write_some(if held.is_error { &mut *io.stderr } else { &mut *io.stdout }),
+                if !held.is_empty() =>
+            {
+                written.map_err(CommandError::Output)?;
+                continue;
+            }
+            event = exec.next_event(), if held.is_empty() => event?,
+        };
+        match event {
+            ExecEvent::Stdout(bytes) => held = Held { bytes, is_error: false },
+            ExecEvent::Stderr(bytes) => held = Held { bytes, is_error: true },
+            ExecEvent::Exited(_) if canceled => return Ok(CommandEnd::Canceled),
+            ExecEvent::Exited(exited) => return Ok(CommandEnd::Exited(exited.status.shell_code())),
+        }
+    }
+}
+
+/// Output on its way to one of the two streams.
+#[derive(Default)]
+struct Held {
+    bytes: Bytes,
+    is_error: bool,
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Writes some of it. Dropped before it resolves, it has written nothing.
+    async fn write_some(
+        &mut self,
+        out: &mut (dyn AsyncWrite + Send + Unpin),
+    ) -> io::Result<()> {
+        let count = out.write(&self.bytes).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.bytes.advance(count);
+        if self.bytes.is_empty() { out.flush().await } else { Ok(()) }
+    }
+}
+
+async fn next_cancel(cancel: &mut mpsc::Receiver<CancelMode>) -> CancelMode {
+    match cancel.recv().await {
+        Some(mode) => mode,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,178 @@
+//! A guest: a VM with its disks, its agent and its folder on the host, from boot to end.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use crate::agent::{AgentClient, AgentError, ReadyListener};
+use crate::host::Host;
+use crate::images::{ImageError, ImagesError};
+use crate::size::{SCRATCH_BYTES, VmSize};
+use crate::state::{RunDir, StateError};
+use crate::vm::scratch::{self, ScratchError};
+use crate::vm::{
+    Disk, DiskAccess, Machine, MachineConfig, MachineEnd, MachineStats, StartError, boot_limit,
+    start,
+};
+
+/// How long an operation that failed waits for the news that its VM ended: the VM's end and the closing of its
+/// connections reach vk in either order, moments apart.
+const NEWS: Duration = Duration::from_secs(1);
+
+/// Lines of the console that an error quotes.
+const QUOTED_LINES: usize = 12;
+
+/// What a guest is made of.
+#[derive(Clone, Debug)]
+pub struct GuestSpec {
+    /// Image reference; empty for the default image.
+    pub image: String,
+    /// Size of the VM.
+    pub size: VmSize,
+    /// Host name inside.
+    pub hostname: String,
+}
+
+/// A running guest whose agent answers. Dropping it ends it.
+#[derive(Debug)]
+pub struct Guest {
+    machine: Box<dyn Machine>,
+    agent: AgentClient,
+    size: VmSize,
+    run_dir: Mutex<Option<RunDir>>,
+    work_dir: PathBuf,
+}
+
+/// Why there is no guest.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BootError {
+    /// The state folder cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The guest images cannot be used.
+    #[error(transparent)]
+    Images(#[from] ImagesError),
+    /// The image cannot be booted.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The scratch disk cannot be made.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// The VM cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The agent did not say that it is ready, or said nonsense.
+    #[error("the guest did not become ready{}", quoted(console))]
+    Agent {
+        /// The console's last lines.
+        console: String,
+        /// What is wrong.
+        #[source]
+        source: AgentError,
+    },
+    /// The VM ended before its agent was ready.
+    #[error("the guest did not start: {end}{}", quoted(&end.console_tail))]
+    Ended {
+        /// How.
+        end: MachineEnd,
+    },
+}
+
+/// A console's last lines as the end of a message.
+fn quoted(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let last = lines.get(lines.len().saturating_sub(QUOTED_LINES)..).unwrap_or_default();
+    format!("; its console says:\n{}", last.join("\n"))
+}
+
+impl Guest {
+    /// Boots a guest and waits until its agent answers. Dropped before it resolves, it leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// See [`BootError`].
+    pub async fn boot(host: &Host, spec: GuestSpec) -> Result<Self, BootError> {
+        let images = host.images()?;
+        let root = images.resolve(&spec.image)?;
+        let run_dir = host.state()?.create_run()?;
+        let scratch = run_dir.path().join("scratch.ext4");
+        scratch::create(&scratch, SCRATCH_BYTES).await?;
+        let config = MachineConfig {
+            name: "vm".to_owned(),
+            cpus: u8::try_from(spec.size.cpus).unwrap_or(u8::MAX),
+            memory_mib: spec.size.memory_mib,
+            kernel: images.kernel(),
+            initramfs: images.initramfs(),
+            cmdline: vec![format!("{}={}", vk_agent_proto::boot::HOSTNAME, spec.hostname)],
+            disks: vec![
+                Disk { path: root, access: DiskAccess::ReadOnly },
+                Disk { path: scratch, access: DiskAccess::Scratch },
+            ],
+            run_dir: run_dir.socket_path(),
+        };
+        let backend = host.backend();
+        let machine = start(backend, &config).await?;
+        let refused = |source, console| BootError::Agent { console, source };
+        let ready = ReadyListener::bind(machine.vsock_path())
+            .map_err(|source| refused(source, String::new()))?;
+        let agent = AgentClient::new(machine.vsock_path());
+        tokio::select! {
+            ready = ready.ready(boot_limit(backend).await) => {
+                if let Err(source) = ready {
+                    let console = machine.console_tail();
+                    machine.kill().await;
+                    return Err(refused(source, console));
+                }
+            }
+            end = machine.wait() => return Err(BootError::Ended { end }),
+        }
+        let work_dir = run_dir.path().to_owned();
+        let run_dir = Mutex::new(Some(run_dir));
+        Ok(Self { machine, agent, size: spec.size, run_dir, work_dir })
+    }
+
+    /// The agent.
+    #[must_use]
+    pub fn agent(&self) -> &AgentClient {
+        &self.agent
+    }
+
+    /// Size of the VM.
+    #[must_use]
+    pub fn size(&self) -> VmSize {
+        self.size
+    }
+
+    /// A folder on the host that only this user can enter, gone with the guest.
+    #[must_use]
+    pub fn work_dir(&self) -> &Path {
+        &self.work_dir
+    }
+
+    /// What the VM has used so far; `None` once it has ended.
+    #[must_use]
+    pub fn machine_stats(&self) -> Option<MachineStats> {
+        self.machine.stats()
+    }
+
+    /// Waits until the VM ends by something else than [`Guest::end`], and says how.
+    pub async fn lost(&self) -> String {
+        self.machine.wait().await.to_string()
+    }
+
+    /// [`Guest::lost`] if that is so, or known within a moment: why an operation may have failed.
+    pub async fn lost_soon(&self) -> Option<String> {
+        tokio::time::timeout(NEWS, self.lost()).await.ok()
+    }
+
+    /// Ends the VM at once and removes its files.
+    pub async fn end(&self) {
+        self.machine.kill().await;
+        drop(self.run_dir.lock().await.take());
+    }
+}

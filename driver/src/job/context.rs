@@ -1,0 +1,167 @@
+//! What the stages of one job share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use vk_hub_proto::job::{CiJob, Failure};
+
+use super::JobOptions;
+use super::feature_flags::FeatureFlag;
+use super::machine::StageFailure;
+use super::plan::{Cases, Plan};
+use super::runner::RefusedJob;
+use super::script::{ScriptContext, Shell};
+use super::settings::MachineSize;
+use super::stage::Stage;
+use super::variables::{HostContext, JobEnvironment, JobStatus};
+use crate::guest::Guest;
+use crate::host::Host;
+use crate::output::TraceConfig;
+use crate::size::SizeRequest;
+
+/// One job: what it is, what follows from it, and the guest it runs in.
+pub(super) struct JobContext {
+    pub(super) host: Arc<Host>,
+    pub(super) job: CiJob,
+    pub(super) options: JobOptions,
+    pub(super) environment: JobEnvironment,
+    guest: OnceLock<Arc<Guest>>,
+}
+
+impl JobContext {
+    /// Checks what can be checked before there is a VM.
+    pub(super) fn new(
+        host: Arc<Host>,
+        job: CiJob,
+        options: JobOptions,
+    ) -> Result<Self, RefusedJob> {
+        let environment = match JobEnvironment::new(&job, HostContext::default()) {
+            Ok(environment) => environment,
+            Err(error) => {
+                let secrets = job.variables.iter().filter(|variable| variable.masked);
+                return Err(RefusedJob {
+                    failure: StageFailure::new(error.failure(), error.to_string()),
+                    secrets: secrets.map(|variable| variable.value.clone()).collect(),
+                    timestamps: options.timestamps.unwrap_or(true),
+                    limit_bytes: job.trace.limit_bytes,
+                });
+            }
+        };
+        Ok(Self { host, job, options, environment, guest: OnceLock::new() })
+    }
+
+    /// What the stage machine has to know.
+    pub(super) fn plan(&self) -> Plan {
+        let settings = self.environment.settings();
+        let job = &self.job;
+        let after_script = job
+            .steps
+            .iter()
+            .find(|step| step.name == Stage::AfterScript.name())
+            .is_some_and(|step| !step.script.is_empty());
+        Plan {
+            steps: Stage::of_steps(&job.steps).collect(),
+            after_script,
+            restore_cache: job.caches.iter().any(|cache| has_content(&cache.paths, cache.untracked)),
+            download_artifacts: job.dependencies.iter().any(|dep| !dep.filename.is_empty()),
+            archive_cache: cases(|success| {
+                job.caches.iter().any(|cache| {
+                    cache.when.applies(success) && has_content(&cache.paths, cache.untracked)
+                })
+            }),
+            upload_artifacts: cases(|success| {
+                job.artifacts.iter().any(|artifact| {
+                    artifact.when.applies(success)
+                        && (has_content(&artifact.paths, artifact.untracked)
+                            || !artifact.exclude.is_empty())
+                })
+            }),
+            timeout: Duration::from_secs(job.timeout_secs),
+            variables: self.environment.variables().clone(),
+            get_sources_attempts: settings.get_sources_attempts,
+            exponential_backoff: self
+                .environment
+                .is_on(FeatureFlag::ExponentialBackoffStageRetry),
+            ignore_after_script_errors: settings.after_script_ignore_errors,
+        }
+    }
+
+    /// How the trace is made.
+    pub(super) fn trace_config(&self) -> TraceConfig {
+        let default = self.environment.is_on(FeatureFlag::Timestamps);
+        TraceConfig {
+            secrets: self.environment.masked_values(&self.job),
+            token_prefixes: self.job.trace.mask_prefixes.clone(),
+            mask_all_default_tokens: self.environment.is_on(FeatureFlag::MaskAllDefaultTokens),
+            timestamps: self.options.timestamps.unwrap_or(default),
+            limit_bytes: self.job.trace.limit_bytes,
+        }
+    }
+
+    /// The environment as it is while `CI_JOB_STATUS` says `status`.
+    pub(super) fn environment_at(&self, status: JobStatus) -> JobEnvironment {
+        let mut environment = self.environment.clone();
+        environment.set_status(&self.job, status);
+        environment
+    }
+
+    /// What scripts are made from.
+    pub(super) fn script<'a>(&'a self, environment: &'a JobEnvironment) -> ScriptContext<'a> {
+        ScriptContext {
+            job: &self.job,
+            environment,
+            shell: Shell::Bash,
+            has_git: true,
+            host_name: None,
+        }
+    }
+
+    /// The size the job asks for.
+    pub(super) fn size_request(&self) -> Result<SizeRequest, StageFailure> {
+        let size = MachineSize::resolve(self.environment.variables())
+            .map_err(|error| configuration(error.to_string()))?;
+        Ok(SizeRequest { cpus: size.cpus, memory_mib: size.mem_mib })
+    }
+
+    /// The guest, once it is up.
+    pub(super) fn guest(&self) -> Option<Arc<Guest>> {
+        self.guest.get().cloned()
+    }
+
+    /// Takes note of the guest that came up.
+    pub(super) fn guest_is_up(&self, guest: Arc<Guest>) {
+        // Set once: there is one prepare_executor.
+        let _ = self.guest.set(guest);
+    }
+
+    /// Ends the guest, if there is one. Its files are gone when this returns.
+    pub(super) async fn end_guest(&self) {
+        if let Some(guest) = self.guest.get() {
+            guest.end().await;
+        }
+    }
+
+    /// A private folder on the host, gone with the guest.
+    pub(super) fn work_dir(&self) -> Option<PathBuf> {
+        self.guest.get().map(|guest| guest.work_dir().to_owned())
+    }
+}
+
+/// A failure of class `configuration`.
+pub(super) fn configuration(message: String) -> StageFailure {
+    StageFailure::new(Failure::Configuration, message)
+}
+
+/// A failure of class `system`.
+pub(super) fn system(message: String) -> StageFailure {
+    StageFailure::new(Failure::System, message)
+}
+
+fn has_content(paths: &[String], untracked: bool) -> bool {
+    untracked || !paths.is_empty()
+}
+
+fn cases(applies: impl Fn(bool) -> bool) -> Cases {
+    Cases { on_success: applies(true), on_failure: applies(false) }
+}

@@ -1,0 +1,14 @@
+//! What one run of a job may be told beside the job itself.
+
+use std::path::PathBuf;
+
+/// Options of one run of a job.
+#[derive(Clone, Debug, Default)]
+pub struct JobOptions {
+    /// Whether lines of the trace are stamped; `None` leaves it to the job's `FF_TIMESTAMPS`.
+    pub timestamps: Option<bool>,
+    /// A repository on this host to take the sources from, instead of the job's URL.
+    pub local_repo: Option<PathBuf>,
+    /// Correlation ID of the request that brought the job, sent along with its fetches; `None` makes one up.
+    pub correlation_id: Option<String>,
+}

@@ -1,0 +1,171 @@
+//! vk's side of the trace: which stream what goes to, sections, titles, the first and the last line.
+
+use std::time::SystemTime;
+
+use super::context::JobContext;
+use super::machine::StageFailure;
+use super::stage::Stage;
+use super::stages::StageOutput;
+use crate::output::{Stream, StreamKind, Trace, TraceConfig, lines};
+use vk_hub_proto::job::Failure;
+
+/// Number of the streams of vk's own lines (facts, build §6.1).
+const OWN: u8 = 0;
+/// Number of the streams of what a stage writes (facts, build §6.1).
+const WORK: u8 = 1;
+
+/// Writes one job's trace.
+pub(super) struct Printer {
+    trace: Trace,
+    /// Greeting, section headers and endings, until the job ends.
+    own: Option<Stream>,
+    /// The running stage's standard output and standard error.
+    work: Option<(Stream, Stream)>,
+    sections: bool,
+    /// Output of the trace that the writer has not taken yet, from `taken` on.
+    pending: Vec<u8>,
+    taken: usize,
+}
+
+impl Printer {
+    pub(super) fn new(config: TraceConfig, sections: bool) -> Self {
+        let mut trace = Trace::new(config);
+        let own = Some(trace.open(OWN, StreamKind::Out));
+        Self { trace, own, work: None, sections, pending: Vec::new(), taken: 0 }
+    }
+
+    /// The lines before the first stage (facts, build §1.9.2).
+    pub(super) fn header(&mut self, context: &JobContext) {
+        let changed = context.environment.flags().changed();
+        let flags: Vec<String> = changed.map(|(name, on)| format!("{name}:{on}")).collect();
+        self.greet(&flags.join(", "));
+        let warnings = context.environment.warnings();
+        if !warnings.is_empty() {
+            self.warning(&warnings.join("\n"));
+        }
+    }
+
+    /// The greeting, which has a logger of its own in GitLab Runner: what follows starts afresh.
+    pub(super) fn greet(&mut self, flags: &str) {
+        let stream = self.trace.open(OWN, StreamKind::Out);
+        let now = SystemTime::now();
+        let greeting = lines::plain(&format!("Running with vk {}", env!("CARGO_PKG_VERSION")));
+        self.trace.write(&stream, now, greeting.as_bytes());
+        if !flags.is_empty() {
+            let flags = lines::plain(&format!("  feature flags: {flags}"));
+            self.trace.write(&stream, now, flags.as_bytes());
+        }
+        self.trace.close(stream, now);
+    }
+
+    /// A `WARNING:` line of vk's own.
+    pub(super) fn warning(&mut self, text: &str) {
+        self.own(&lines::warning(text));
+    }
+
+    /// A plain line of vk's own.
+    pub(super) fn plain(&mut self, text: &str) {
+        self.own(&lines::plain(text));
+    }
+
+    /// Opens a stage: its section, its title, its streams.
+    pub(super) fn begin(&mut self, stage: &Stage) {
+        if self.sections {
+            self.own(&lines::section_start(SystemTime::now(), &stage.name()));
+        }
+        self.own(&lines::title(&stage.title()));
+        self.work =
+            Some((self.trace.open(WORK, StreamKind::Out), self.trace.open(WORK, StreamKind::Err)));
+    }
+
+    /// Closes a stage: what its streams held back comes out before the section's end.
+    pub(super) fn end(&mut self, stage: &Stage) {
+        let now = SystemTime::now();
+        if let Some((out, err)) = self.work.take() {
+            self.trace.close(out, now);
+            self.trace.close(err, now);
+        }
+        if self.sections {
+            self.own(&lines::section_end(now, &stage.name()));
+        }
+    }
+
+    /// What the running stage wrote.
+    pub(super) fn output(&mut self, output: &StageOutput) {
+        let now = SystemTime::now();
+        match (output, &self.work) {
+            (StageOutput::Stdout(bytes), Some((out, _))) => self.trace.write(out, now, bytes),
+            (StageOutput::Stderr(bytes), Some((_, err))) => self.trace.write(err, now, bytes),
+            (StageOutput::Own(text), _) => self.plain(text),
+            (StageOutput::Warning(text), _) => self.warning(text),
+            (_, None) => {}
+        }
+    }
+
+    /// The last line (facts, build §1.9.4). It comes from a logger of its own, so on a line of its own.
+    pub(super) fn final_line(&mut self, failure: Option<&StageFailure>) {
+        let now = SystemTime::now();
+        if let Some(own) = self.own.take() {
+            self.trace.close(own, now);
+        }
+        let line = match failure {
+            None => lines::info("Job succeeded"),
+            Some(failure) if failure.class == Failure::System => {
+                lines::error(&format!("Job failed (system failure): {}", failure.message))
+            }
+            Some(failure) => lines::error(&format!("Job failed: {}", failure.message)),
+        };
+        let stream = self.trace.open(OWN, StreamKind::Out);
+        self.trace.write(&stream, now, line.as_bytes());
+        self.trace.close(stream, now);
+    }
+
+    /// What waits to be written.
+    pub(super) fn pending(&mut self) -> &[u8] {
+        if self.taken == self.pending.len() {
+            self.pending.clear();
+            self.taken = 0;
+            self.pending.extend_from_slice(self.trace.output());
+            self.trace.clear_output();
+        }
+        self.pending.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn backlog(&self) -> usize {
+        self.pending.len() - self.taken + self.trace.output().len()
+    }
+
+    /// Takes note that the first `count` bytes of [`Printer::pending`] were written.
+    pub(super) fn written(&mut self, count: usize) {
+        self.taken = (self.taken + count).min(self.pending.len());
+    }
+
+    /// Forgets what waits: nobody will take it.
+    pub(super) fn discard(&mut self) {
+        self.trace.clear_output();
+        self.taken = self.pending.len();
+    }
+
+    /// Bytes of the whole trace so far.
+    pub(super) fn len(&self) -> u64 {
+        self.trace.len()
+    }
+
+    fn own(&mut self, bytes: &str) {
+        if let Some(own) = &self.own {
+            self.trace.write(own, SystemTime::now(), bytes.as_bytes());
+        }
+    }
+}
+
+/// `text` with everything hidden that a trace made by `config` hides.
+pub(super) fn masked(config: TraceConfig, text: &str) -> String {
+    let mut trace =
+        Trace::new(TraceConfig { timestamps: false, limit_bytes: u64::MAX, ..config });
+    let now = SystemTime::UNIX_EPOCH;
+    let stream = trace.open(OWN, StreamKind::Out);
+    trace.write(&stream, now, text.as_bytes());
+    trace.close(stream, now);
+    String::from_utf8_lossy(trace.output()).into_owned()
+}

@@ -1,0 +1,243 @@
+//! `get_sources`: hooks in the guest around the checkout on the host, whose tree is streamed in.
+
+use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use vk_hub_proto::job::{Failure, HookName};
+
+use super::Moment;
+use super::io::{StageIo, StageOut, StageOutput};
+use super::script;
+use crate::agent::PutTreeRequest;
+use crate::job::context::{JobContext, configuration, system};
+use crate::job::feature_flags::FeatureFlag;
+use crate::job::machine::StageFailure;
+use crate::job::script::hook_script;
+use crate::job::settings::{GitStrategy, Settings, SubmoduleStrategy};
+use crate::job::variables::JobEnvironment;
+use crate::report::chain;
+use crate::sources::{
+    Checkout, CheckoutError, CheckoutRequest, SourceLine, SshServer, Strategy, Stream, Submodules,
+    checkout, tar_stream,
+};
+
+/// Runs the stage.
+pub(super) async fn run(
+    context: &JobContext,
+    moment: Moment,
+    mut io: StageIo,
+) -> Result<(), StageFailure> {
+    let environment = context.environment_at(moment.status);
+    hook(context, &environment, HookName::PreGetSourcesScript, &mut io).await?;
+    let tree = check_out(context, &environment, moment, &mut io).await?;
+    put(context, &environment, &tree, &mut io).await?;
+    drop(tree);
+    hook(context, &environment, HookName::PostGetSourcesScript, &mut io).await
+}
+
+async fn hook(
+    context: &JobContext,
+    environment: &JobEnvironment,
+    name: HookName,
+    io: &mut StageIo,
+) -> Result<(), StageFailure> {
+    let script = hook_script(name, &context.script(environment))
+        .map_err(|error| configuration(error.to_string()))?;
+    match script {
+        Some(script) => script::run(context, script, io).await,
+        None => Ok(()),
+    }
+}
+
+async fn check_out(
+    context: &JobContext,
+    environment: &JobEnvironment,
+    moment: Moment,
+    io: &mut StageIo,
+) -> Result<Checkout, StageFailure> {
+    let settings = environment.settings();
+    if settings.submodule_strategy == SubmoduleStrategy::Invalid {
+        return Err(system("unknown GIT_SUBMODULE_STRATEGY".to_owned()));
+    }
+    let work_dir =
+        context.work_dir().ok_or_else(|| system("there is no folder to check out in".into()))?;
+    let correlation_id = environment
+        .is_on(FeatureFlag::GitalyCorrelationId)
+        .then(|| context.options.correlation_id.clone().unwrap_or_else(made_up_id));
+    let job = &context.job;
+    let agent = format!("vk {} linux/amd64", env!("CARGO_PKG_VERSION"));
+    let request = CheckoutRequest {
+        sources: &job.sources,
+        local_repo: context.options.local_repo.as_deref(),
+        server_url: &job.server_url,
+        token: &job.token,
+        ca_pem: job.server_ca_pem.as_deref(),
+        strategy: strategy(settings.strategy),
+        retry: moment.sources_attempt > 1,
+        checkout: settings.checkout,
+        clean_flags: (!settings.clean_flags.is_empty()).then_some(settings.clean_flags.as_slice()),
+        fetch_flags: &settings.fetch_extra_flags,
+        submodules: submodules(settings, environment),
+        correlation_id: correlation_id.as_deref(),
+        user_agent: &agent,
+        work_dir: &work_dir,
+        guest_project_dir: &environment.dirs().project,
+        guest_config: None,
+        stall_after: CheckoutRequest::STALL_AFTER,
+    };
+
+    let lines = Lines::new(job.trace.limit_bytes);
+    let mut take = |line| lines.push(line);
+    let StageIo { out, stop } = io;
+    let stopped = async {
+        stop.stopped().await;
+    };
+    let result = tokio::select! {
+        result = checkout(&request, &mut take, stopped) => result,
+        () = lines.forward(out) => Err(CheckoutError::Cancelled),
+    };
+    lines.flush(out).await;
+    result.map_err(|error| failure(&error))
+}
+
+fn failure(error: &CheckoutError) -> StageFailure {
+    let class = match error.failure() {
+        // What the stage machine makes of it depends on why it was stopped.
+        Failure::Canceled => Failure::System,
+        class => class,
+    };
+    match error.exit_code() {
+        // git has said what is wrong; the last line is that of a script which ran it.
+        Some(code) => StageFailure {
+            class,
+            exit_code: None,
+            message: format!("exit code {code}"),
+            detail: Some(chain(error)),
+        },
+        None => StageFailure::new(class, chain(error)),
+    }
+}
+
+fn strategy(strategy: GitStrategy) -> Strategy {
+    match strategy {
+        GitStrategy::Clone => Strategy::Clone,
+        GitStrategy::Fetch => Strategy::Fetch,
+        GitStrategy::None => Strategy::None,
+        GitStrategy::Empty => Strategy::Empty,
+    }
+}
+
+fn submodules<'a>(
+    settings: &'a Settings,
+    environment: &'a JobEnvironment,
+) -> Option<Submodules<'a>> {
+    let recursive = match settings.submodule_strategy {
+        SubmoduleStrategy::None | SubmoduleStrategy::Invalid => return None,
+        SubmoduleStrategy::Normal => false,
+        SubmoduleStrategy::Recursive => true,
+    };
+    Some(Submodules {
+        recursive,
+        depth: u32::try_from(settings.submodule_depth).unwrap_or(0),
+        paths: &settings.submodule_paths,
+        update_flags: &settings.submodule_update_flags,
+        force_https: settings.submodule_force_https.then(|| ssh_server(environment)),
+    })
+}
+
+/// Where the GitLab server answers over SSH (facts, build §3.6).
+fn ssh_server(environment: &JobEnvironment) -> SshServer<'_> {
+    let variables = environment.variables();
+    let host = match variables.value("CI_SERVER_SHELL_SSH_HOST") {
+        "" => variables.value("CI_SERVER_HOST"),
+        host => host,
+    };
+    SshServer { host, port: variables.value("CI_SERVER_SHELL_SSH_PORT").parse().unwrap_or(22) }
+}
+
+async fn put(
+    context: &JobContext,
+    environment: &JobEnvironment,
+    tree: &Checkout,
+    io: &mut StageIo,
+) -> Result<(), StageFailure> {
+    let guest = context
+        .guest()
+        .ok_or_else(|| system("there is no VM to put the sources into".to_owned()))?;
+    let request = PutTreeRequest {
+        dest: environment.dirs().project.clone(),
+        mkdir: true,
+        wipe: environment.settings().strategy != GitStrategy::None,
+        owner: None,
+    };
+    tokio::select! {
+        put = guest.agent().put_tree(request, tar_stream(tree.project_dir())) => {
+            put.map(|_| ()).map_err(|error| system(chain(&error)))
+        }
+        _ = io.stop.stopped() => Err(system("the sources were stopped on their way in".into())),
+    }
+}
+
+/// An ID for a fetch that no request brought: 32 hex digits, as GitLab Runner makes them.
+fn made_up_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/uuid")
+        .map(|uuid| uuid.chars().filter(char::is_ascii_hexdigit).collect())
+        .unwrap_or_default()
+}
+
+/// Lines of a checkout on their way to the trace. They come from a callback that cannot wait, so their sum is
+/// bounded: behind the trace's limit nobody would see them.
+struct Lines {
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+    limit: u64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<SourceLine>,
+    bytes: u64,
+}
+
+impl Lines {
+    fn new(limit: u64) -> Arc<Self> {
+        let waiting = Mutex::new(Waiting::default());
+        Arc::new(Self { waiting, arrived: Notify::new(), limit })
+    }
+
+    fn push(&self, line: SourceLine) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.bytes <= self.limit {
+            waiting.bytes += line.text.len() as u64 + 1;
+            waiting.lines.push(line);
+        }
+        self.arrived.notify_one();
+    }
+
+    fn take(&self) -> Vec<SourceLine> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut waiting.lines)
+    }
+
+    /// Sends lines as they come, for ever.
+    async fn forward(&self, out: &StageOut) {
+        loop {
+            self.arrived.notified().await;
+            self.flush(out).await;
+        }
+    }
+
+    async fn flush(&self, out: &StageOut) {
+        for mut line in self.take() {
+            line.text.push(b'\n');
+            let text = Bytes::from(line.text);
+            out.send(match line.stream {
+                Stream::Out => StageOutput::Stdout(text),
+                Stream::Err => StageOutput::Stderr(text),
+            })
+            .await;
+        }
+    }
+}
