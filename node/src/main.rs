@@ -1,3 +1,14 @@
-//! The vk command.
+//! vk: runs GitLab jobs and commands in microVMs.
 
-fn main() {}
+use std::process::ExitCode;
+
+mod cli;
+mod commands;
+mod exit;
+mod log;
+mod progress;
+mod signals;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,127 @@
+//! What can be typed, and which command it means.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use vk_driver::host::{Host, HostConfig};
+use vk_driver::vm;
+
+use crate::{commands, exit, log};
+
+/// Runs GitLab CI jobs and commands in fresh microVMs.
+#[derive(Debug, Parser)]
+#[command(name = "vk", version, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    host: HostArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs a GitLab job
+    #[command(subcommand)]
+    Gitlab(GitlabCommand),
+    /// Runs a command in a fresh microVM
+    Run(commands::run::RunArgs),
+    /// Tells what this host can do
+    Check(commands::check::CheckArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum GitlabCommand {
+    /// Runs the job of a GitLab job response
+    Run(commands::gitlab_run::GitlabRunArgs),
+}
+
+/// What every command knows of the host.
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    /// Folder for run files and caches [default: $XDG_STATE_HOME/vk or ~/.local/state/vk]
+    #[arg(long, env = "VK_STATE_DIR", value_name = "DIR", global = true)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Folder that holds the guest images [default: found beside the vk command]
+    #[arg(long, env = "VK_IMAGES_DIR", value_name = "DIR", global = true)]
+    pub(crate) images: Option<PathBuf>,
+    /// What runs the VM
+    #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]
+    pub(crate) backend: Backend,
+    /// Say more about what vk does; twice for even more
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+}
+
+impl HostArgs {
+    /// The host that they describe.
+    pub(crate) fn open(&self) -> Host {
+        Host::new(HostConfig {
+            state_dir: self.state_dir.clone(),
+            images_dir: self.images.clone(),
+            backend: match self.backend {
+                Backend::Auto => vm::Backend::Auto,
+                Backend::Kvm => vm::Backend::Kvm,
+                Backend::Qemu => vm::Backend::Qemu,
+            },
+        })
+    }
+}
+
+/// `--backend`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// KVM where it runs guests at full speed, else QEMU's software emulation
+    Auto,
+    /// KVM, or an error
+    Kvm,
+    /// QEMU's software emulation
+    Qemu,
+}
+
+/// Parses the command line, runs the command, answers its exit status.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors: clap prints them to stdout.
+            let status = if error.use_stderr() { exit::USAGE } else { exit::SUCCESS };
+            return match error.print() {
+                Ok(()) => status.into(),
+                Err(_) => exit::SYSTEM.into(),
+            };
+        }
+    };
+    log::init(cli.host.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            log::complain(&format!("cannot start the runtime: {error}"));
+            return exit::SYSTEM.into();
+        }
+    };
+    let status = runtime.block_on(async {
+        match cli.command {
+            Command::Gitlab(GitlabCommand::Run(args)) => {
+                commands::gitlab_run::run(&cli.host, args).await
+            }
+            Command::Run(args) => commands::run::run(&cli.host, args).await,
+            Command::Check(args) => commands::check::run(&cli.host, &args).await,
+        }
+    });
+    // A read of standard input that never ends must not hold the process.
+    runtime.shutdown_background();
+    status.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

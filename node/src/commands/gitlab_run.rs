@@ -1,0 +1,217 @@
+//! `vk gitlab run`: one GitLab job, from its job response to its trace.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use tokio::io::AsyncWrite;
+use vk_driver::job::{JobEvent, JobOptions, JobRun, RefusedJob, StageFailure, refuse_job, run_job};
+use vk_gitlab::response;
+use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
+use vk_hub_proto::job::{CiJob, JobResult};
+
+use crate::cli::HostArgs;
+use crate::exit::{self, Status};
+use crate::log::complain;
+use crate::progress::Progress;
+use crate::signals;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  vk gitlab run examples/hello.json --repo . --result result.json
+
+Exit status: 0 the job succeeded, 1 its script failed (the script's own code is in the result), 2 bad usage or
+unreadable input, 4 timed out, 5 cancelled, 3 any other failure. The first SIGINT or SIGTERM cancels gracefully
+(after_script still runs), the second at once.")]
+pub(crate) struct GitlabRunArgs {
+    /// Job response as GitLab's `POST /api/v4/jobs/request` answers it, or written by hand (docs/job-json.md);
+    /// `-` reads standard input
+    #[arg(value_name = "JOB.json")]
+    job: PathBuf,
+    /// Write the trace there instead of standard output
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write the result there, as JSON
+    #[arg(long, value_name = "FILE")]
+    result: Option<PathBuf>,
+    /// Take the sources from this local repository; an empty sha means its HEAD
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+    /// URL of the GitLab server [default: the job's CI_SERVER_URL]
+    #[arg(long, value_name = "URL")]
+    server_url: Option<String>,
+    /// PEM certificates to trust for the GitLab server, beside the host's own
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Set a variable over the job's own; may be given several times
+    #[arg(long = "var", value_name = "K=V", value_parser = super::parse_variable)]
+    variables: Vec<(String, String)>,
+    /// Stamp every line of the trace [default: the job's FF_TIMESTAMPS]
+    #[arg(long, value_enum, value_name = "on|off")]
+    timestamps: Option<Switch>,
+    /// Bytes after which the trace is cut [default: 4194304]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    output_limit: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// Runs the command.
+pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
+    let loaded = match load(&args) {
+        Ok(loaded) => loaded,
+        Err(text) => {
+            complain(&text);
+            return exit::USAGE;
+        }
+    };
+    let mut trace = match open_trace(args.trace.as_deref()).await {
+        Ok(trace) => trace,
+        Err(text) => {
+            complain(&text);
+            return exit::USAGE;
+        }
+    };
+    let result = match run_loaded(host, &args, loaded, trace.as_mut()).await {
+        Ok(result) => result,
+        Err(error) => {
+            complain(&format!("cannot catch signals: {error}"));
+            return exit::SYSTEM;
+        }
+    };
+    if let Some(message) = &result.message {
+        complain(message);
+    }
+    if let Some(path) = &args.result
+        && let Err(error) = write_result(path, &result)
+    {
+        complain(&format!("cannot write the result to {}: {error}", path.display()));
+        return exit::SYSTEM;
+    }
+    Status::of_job(result.failure)
+}
+
+/// What a job file became.
+enum Loaded {
+    Job(Box<CiJob>),
+    /// It was read well and must not run.
+    Refused(RefusedJob),
+}
+
+/// Reads and translates the job file; the error is bad usage, in words.
+fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
+    let name = args.job.display();
+    let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
+    let options = translate_options(args)?;
+    let secrets: Vec<String> = response
+        .variables
+        .iter()
+        .filter(|variable| variable.masked)
+        .map(|variable| variable.value.clone())
+        .chain([response.token.clone()])
+        .filter(|secret| !secret.is_empty())
+        .collect();
+    match translate(response, &options) {
+        Ok(Translated { job, warnings }) => {
+            for warning in &warnings {
+                complain(warning);
+            }
+            Ok(Loaded::Job(Box::new(job)))
+        }
+        Err(TranslateError::Refused(refusal)) => Ok(Loaded::Refused(RefusedJob {
+            failure: StageFailure::new(refusal.failure(), refusal.to_string()),
+            secrets,
+            timestamps: args.timestamps != Some(Switch::Off),
+            limit_bytes: options.output_limit,
+        })),
+        Err(error) => Err(format!("{name} {error}")),
+    }
+}
+
+fn read_job(path: &Path) -> io::Result<Vec<u8>> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    fs::read(path)
+}
+
+fn translate_options(args: &GitlabRunArgs) -> Result<Options, String> {
+    let server_ca_pem = match &args.ca_file {
+        Some(path) => Some(
+            fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
+        ),
+        None => None,
+    };
+    let mut options = Options {
+        server_url: args.server_url.clone(),
+        server_ca_pem,
+        variables: args.variables.clone(),
+        own_sources: args.repo.is_some(),
+        ..Options::default()
+    };
+    if let Some(limit) = args.output_limit {
+        options.output_limit = limit;
+    }
+    Ok(options)
+}
+
+async fn open_trace(path: Option<&Path>) -> Result<Box<dyn AsyncWrite + Send + Unpin>, String> {
+    match path {
+        None => Ok(Box::new(tokio::io::stdout())),
+        Some(path) => match tokio::fs::File::create(path).await {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => Err(format!("cannot write the trace to {}: {error}", path.display())),
+        },
+    }
+}
+
+async fn run_loaded(
+    host: &HostArgs,
+    args: &GitlabRunArgs,
+    loaded: Loaded,
+    trace: &mut (dyn AsyncWrite + Send + Unpin),
+) -> io::Result<JobResult> {
+    let cancel = signals::cancels()?;
+    // A trace on the terminal shows what goes on by itself once the job runs.
+    let progress = Progress::start("preparing the VM");
+    let mut observer = |event| {
+        if let JobEvent::StageStarted(name) = event
+            && name != "prepare_executor"
+        {
+            progress.clear();
+        }
+    };
+    let run = JobRun { trace, cancel, observer: &mut observer };
+    Ok(match loaded {
+        Loaded::Refused(refused) => refuse_job(refused, run).await,
+        Loaded::Job(job) => {
+            let options = JobOptions {
+                timestamps: args.timestamps.map(|switch| switch == Switch::On),
+                local_repo: args.repo.clone(),
+                ..JobOptions::default()
+            };
+            run_job(Arc::new(host.open()), *job, options, run).await
+        }
+    })
+}
+
+/// Writes the result whole or not at all.
+fn write_result(path: &Path, result: &JobResult) -> io::Result<()> {
+    let mut json = serde_json::to_vec_pretty(result)?;
+    json.push(b'\n');
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let draft = PathBuf::from(name);
+    fs::write(&draft, json)?;
+    fs::rename(&draft, path)
+}

@@ -1,0 +1,13 @@
+//! The commands, a file each.
+
+pub(crate) mod check;
+pub(crate) mod gitlab_run;
+pub(crate) mod run;
+
+/// Reads `KEY=VALUE`.
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
