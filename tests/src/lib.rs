@@ -1,3 +1,6 @@
-//! The kit that the end-to-end tests are made with.
+//! The kit that the end-to-end tests are made with: real parts, no mocks.
 
 pub mod git_http;
+pub mod job;
+pub mod processes;
+pub mod vk;

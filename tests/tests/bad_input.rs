@@ -1,0 +1,192 @@
+//! Bad input: a clear line, the right class and exit status.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::fs;
+
+use serde_json::{Value, json};
+use vk_tests::job::{script, variable, with_variables};
+use vk_tests::vk::{JobRun, Vk};
+
+fn usage_error(text: &str) -> String {
+    let vk = Vk::new();
+    let file = vk.dir().join("job.json");
+    fs::write(&file, text).unwrap();
+
+    let output = vk.run(["gitlab".as_ref(), "run".as_ref(), file.as_os_str()]);
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(output.stdout, b"", "nothing but a trace belongs on standard output");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Runs a job that must not get as far as a VM.
+fn refused(job: &Value, class: &str) -> JobRun {
+    let run = Vk::new().run_job(job, &[]);
+
+    assert_eq!(run.status, 3, "{run:?}");
+    assert_eq!(run.failure(), class, "{run:?}");
+    let message = run.result["message"].as_str().expect("a message");
+    assert!(run.text().contains(message), "the trace tells it too: {run:?}");
+    assert!(run.stderr.contains(message), "and so does standard error: {run:?}");
+    run
+}
+
+#[test]
+fn a_file_that_is_no_json_is_bad_usage_with_line_and_column() {
+    let error = usage_error("{\n  \"steps\": nonsense\n}");
+
+    assert!(error.contains("line 2 column 13"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_bad_usage() {
+    let error = usage_error("{\"steps\": [{\"name\": \"scr");
+
+    assert!(error.contains("line 1 column"), "{error}");
+}
+
+#[test]
+fn a_mistyped_field_is_named_by_its_path() {
+    let error = usage_error(r#"{"steps": [{"name": "script", "script": ["a", {}]}]}"#);
+
+    assert!(error.contains("steps[0].script[1]"), "{error}");
+}
+
+#[test]
+fn missing_steps_and_sources_are_named() {
+    let no_steps = usage_error("{}");
+    let no_sources = usage_error(r#"{"steps": [{"name": "script", "script": ["true"]}]}"#);
+
+    assert!(no_steps.contains("steps"), "{no_steps}");
+    assert!(no_sources.contains("git_info"), "{no_sources}");
+}
+
+#[test]
+fn a_file_that_does_not_exist_is_bad_usage() {
+    let output = Vk::new().run(["gitlab", "run", "no-such-file.json"]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-file.json"));
+}
+
+#[test]
+fn secrets_and_run_are_refused() {
+    let mut secrets = script(&["true"]);
+    secrets["secrets"] = json!({"TOKEN": {"vault": {"path": "x"}}});
+    let mut run = script(&["true"]);
+    run["run"] = json!("[{\"name\": \"a\", \"script\": \"true\"}]");
+
+    refused(&secrets, "configuration");
+    refused(&run, "configuration");
+}
+
+#[test]
+fn a_file_variable_cannot_leave_its_folder() {
+    for key in ["../../x", "a/b", "..", ""] {
+        let file = json!({"key": key, "value": "v", "file": true});
+
+        refused(&with_variables(script(&["true"]), &[file]), "configuration");
+    }
+}
+
+#[test]
+fn nul_in_scripts_and_variables_is_refused() {
+    refused(&script(&["echo a\u{0}b"]), "configuration");
+    let nul = variable("A", "a\u{0}b");
+    refused(&with_variables(script(&["true"]), &[nul]), "configuration");
+}
+
+#[test]
+fn a_bad_size_is_refused_by_name() {
+    for (key, value) in
+        [("MICROVM_MEM", "lots"), ("MICROVM_MEM", "1M"), ("MICROVM_CPUS", "0"), ("MICROVM_CPUS", "x")]
+    {
+        let job = with_variables(script(&["true"]), &[variable(key, value)]);
+
+        refused(&job, "configuration");
+    }
+}
+
+#[test]
+fn services_are_refused_until_they_run() {
+    let mut job = script(&["true"]);
+    job["services"] = json!([{"name": "postgres:16"}]);
+
+    refused(&job, "configuration");
+}
+
+#[test]
+fn an_unknown_image_fails_as_image_pull() {
+    for name in ["debian:12", "local/nope", "registry.example.com/a/b@sha256:00"] {
+        let mut job = script(&["true"]);
+        job["image"] = json!({"name": name});
+
+        let run = refused(&job, "image_pull");
+
+        assert!(run.text().contains(name), "{run:?}");
+    }
+}
+
+#[test]
+fn a_masked_value_in_an_error_stays_masked() {
+    let mut job = with_variables(
+        script(&["true"]),
+        &[json!({"key": "TOK", "value": "hunter2222", "masked": true})],
+    );
+    job["image"] = json!({"name": "registry.test/$TOK/x:1"});
+
+    let run = refused(&job, "image_pull");
+
+    for place in [run.text(), run.stderr.clone(), run.result.to_string()] {
+        assert!(!place.contains("hunter2222"), "F2: {place}");
+    }
+}
+
+#[test]
+fn images_that_are_not_built_name_the_command() {
+    let vk = Vk::new();
+    let empty = vk.dir().join("empty");
+    fs::create_dir(&empty).unwrap();
+
+    let run = vk.run_job(&script(&["true"]), &["--images", empty.to_str().unwrap()]);
+
+    assert_eq!((run.status, run.failure()), (3, "system"), "{run:?}");
+    assert!(run.stderr.contains("images/build"), "{run:?}");
+}
+
+#[test]
+fn a_host_without_qemu_names_the_package() {
+    let vk = Vk::new();
+    let file = vk.job_file(&script(&["true"]));
+    let bin = vk.dir().join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink("/usr/sbin/mke2fs", bin.join("mke2fs")).unwrap();
+
+    let output =
+        vk.command().args(["gitlab", "run"]).arg(file).env("PATH", &bin).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("qemu-system-x86"), "{error}");
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_is_a_system_failure_that_names_it() {
+    let vk = Vk::new();
+    // A file where the folder should be: not writable even for root.
+    fs::write(vk.state(), b"").unwrap();
+
+    let run = vk.run_job(&script(&["true"]), &[]);
+
+    assert_eq!((run.status, run.failure()), (3, "system"), "{run:?}");
+    assert!(run.stderr.contains(vk.state().to_str().unwrap()), "{run:?}");
+}
+
+#[test]
+fn a_variable_without_a_value_is_bad_usage() {
+    let output = Vk::new().run(["gitlab", "run", "job.json", "--var", "NOVALUE"]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("KEY=VALUE"));
+}

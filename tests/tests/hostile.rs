@@ -1,0 +1,105 @@
+//! Steps that misbehave end as `script` or `timeout`; vk and the agent stay well.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::Value;
+use vk_tests::job::{script, variable, with_after_script, with_variables};
+use vk_tests::vk::{JobRun, Vk};
+
+/// Runs a job in a small VM; an `after_script` proves that the agent still answers.
+fn run(script_lines: &[&str], args: &[&str]) -> JobRun {
+    let job = with_after_script(script(script_lines), &["echo the agent is well"]);
+    run_small(&job, args)
+}
+
+fn run_small(job: &Value, args: &[&str]) -> JobRun {
+    let small = [variable("MICROVM_MEM", "512M"), variable("MICROVM_CPUS", "1")];
+    Vk::new().run_job(&with_variables(job.clone(), &small), args)
+}
+
+fn assert_survived(run: &JobRun) {
+    assert!(run.text().contains("the agent is well"), "{}", run.text());
+}
+
+#[test]
+fn two_hundred_megabytes_of_output_are_cut_at_the_limit_and_the_script_decides() {
+    let run = run(&["yes 0123456789 | head -c 200000000", "exit 3"], &["--timestamps", "off"]);
+
+    assert_eq!((run.status, run.failure()), (1, "script"));
+    assert_eq!(run.result["exit_code"], 3);
+    assert!(run.trace.len() < 4_300_000, "{}", run.trace.len());
+    assert!(run.text().contains("Job's log exceeded limit of 4194304 bytes."));
+}
+
+#[test]
+fn a_fork_bomb_ends_as_script() {
+    let run = run(&["f() { f | f & }; f; sleep 5; echo still here; exit 4"], &[]);
+
+    assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
+    assert_survived(&run);
+}
+
+#[test]
+fn eating_all_memory_ends_as_script() {
+    let run = run(&["tail /dev/zero", "echo not reached"], &[]);
+
+    assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
+    assert!(run.text().contains("MICROVM_MEM"), "{}", run.text());
+    assert_survived(&run);
+}
+
+#[test]
+fn a_full_disk_ends_as_script() {
+    let run = run(&["fallocate -l 100G big || dd if=/dev/zero of=big bs=1M"], &[]);
+
+    assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
+    assert_survived(&run);
+}
+
+#[test]
+fn killing_everything_ends_as_script() {
+    let run = run(&["kill -9 -1", "echo not reached"], &[]);
+
+    assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
+    assert_survived(&run);
+}
+
+#[test]
+fn closing_all_streams_does_not_end_a_step() {
+    let mut job = script(&["exec >&- 2>&- <&-; sleep 300"]);
+    job["runner_info"]["timeout"] = 40.into();
+
+    let run = run_small(&job, &[]);
+
+    assert_eq!((run.status, run.failure()), (4, "timeout"), "{}", run.text());
+    assert!(run.text().contains("execution took longer than 40s seconds"));
+}
+
+#[test]
+fn powering_off_the_guest_is_a_system_failure_that_says_so() {
+    let run = run(&["echo o > /proc/sysrq-trigger; sleep 60"], &[]);
+
+    assert_eq!((run.status, run.failure()), (3, "system"), "{}", run.text());
+}
+
+#[test]
+fn a_background_child_that_keeps_a_pipe_open_does_not_hold_the_job() {
+    let run = run(&["sleep 3600 & echo hi"], &[]);
+
+    assert_eq!(run.status, 0, "F31: {}", run.text());
+    assert!(run.text().contains("hi"));
+}
+
+#[test]
+fn invalid_utf8_in_a_script_reads_as_the_replacement_character() {
+    let vk = Vk::new();
+    let text = script(&["echo A_BAD_B"]).to_string();
+    let (before, after) = text.split_once("_BAD_").unwrap();
+    let file = vk.dir().join("job.json");
+    std::fs::write(&file, [before.as_bytes(), b"\xff", after.as_bytes()].concat()).unwrap();
+
+    let output = vk.run(["gitlab".as_ref(), "run".as_ref(), file.as_os_str()]);
+
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("A\u{fffd}B\n"));
+}
