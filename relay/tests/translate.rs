@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use proptest::prelude::*;
 use vk_gitlab::response::{self, JobResponse};
 use vk_gitlab::translate::{Options, Refusal, TranslateError, Translated, translate};
 use vk_hub_proto::job::{Failure, HookName, Variable};
@@ -400,4 +401,33 @@ fn refusals_tell_nothing_secret() {
         error,
         TranslateError::Refused(Refusal::Nul { .. })
     ));
+}
+
+const FULL: &[u8] = include_bytes!("fixtures/full-response.json");
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes in any::<Vec<u8>>()) {
+        let _ = response::parse(&bytes);
+    }
+
+    #[test]
+    fn a_response_cut_anywhere_is_told_to_be_cut(len in 0..FULL.trim_ascii_end().len()) {
+        let cut = response::parse(&FULL[..len]);
+        let is_truncated = matches!(cut, Err(response::ParseError::Truncated { .. }));
+        prop_assert!(is_truncated, "{:?}", cut);
+    }
+
+    #[test]
+    fn a_response_with_any_bytes_changed_is_read_without_panic(
+        changes in proptest::collection::vec((0..FULL.len(), any::<u8>()), 1..4)
+    ) {
+        let mut bytes = FULL.to_vec();
+        for (position, byte) in changes {
+            bytes[position] = byte;
+        }
+        if let Ok(response) = response::parse(&bytes) {
+            let _ = translate(response, &Options::default());
+        }
+    }
 }

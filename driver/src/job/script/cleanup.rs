@@ -129,3 +129,137 @@ fn write_git_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
         writer.remove_dirs_below(&modules, "hooks");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::script::{Shell, stage_script};
+    use crate::job::stage::Stage;
+    use crate::job::testing::{self, variables};
+    use crate::job::variables::{HostContext, JobEnvironment};
+
+    const URL: &str = "https://gitlab.example.com/grp/demo.git";
+
+    /// The script with its body's line breaks as they are.
+    fn cleanup(repo_url: &str, own: &[(&str, &str)]) -> String {
+        let mut job = testing::with_variables(variables(own));
+        job.sources.repo_url = repo_url.into();
+        let environment = JobEnvironment::new(&job, HostContext::default()).unwrap();
+        let context = ScriptContext {
+            job: &job,
+            environment: &environment,
+            shell: Shell::Bash,
+            has_git: true,
+            host_name: None,
+        };
+        stage_script(&Stage::CleanupFileVariables, &context)
+            .unwrap()
+            .unwrap()
+            .replace("\\n", "\n")
+    }
+
+    /// What stands between the removal of temporary files and the cleanup of git's own.
+    fn project_cleanup(script: &str) -> &str {
+        let start = "rm \"-f\" \"/builds/grp/demo.tmp/.glr.gconf\"\n";
+        let end = "rm \"-f\" \"/builds/grp/demo/.git/index.lock\"\n";
+        let (_, behind) = script.split_once(start).unwrap();
+        behind.split_once(end).unwrap().0
+    }
+
+    #[test]
+    fn credentials_are_forgotten_for_urls_that_git_asks_credentials_for() {
+        let cases = [
+            ("http://h:8080/x.git", Some("http://h:8080")),
+            ("https://u:p@h/x.git", Some("https://h")),
+            ("ssh://git@h:22/x.git", Some("ssh://h:22")),
+            ("file:///srv/x.git", None),
+            ("git@h:x.git", None),
+            ("/srv/x.git", None),
+            ("https:///x", None),
+        ];
+        for (url, host) in cases {
+            let script = cleanup(url, &[]);
+            let rejected = script
+                .lines()
+                .any(|line| line.ends_with("| git credential reject || true"));
+            assert_eq!(rejected, host.is_some(), "{url}");
+            if let Some(host) = host {
+                assert!(
+                    script.contains(&format!("'url={host}\\\nusername=")),
+                    "{script}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn job_cleanup_follows_the_strategy() {
+        let flag = ("FF_ENABLE_JOB_CLEANUP", "true");
+        let cases: [(&[(&str, &str)], &str); 5] = [
+            (
+                &[("GIT_STRATEGY", "clone"), flag],
+                "if [ -d \"/builds/grp/demo\" ]; then\n  \
+                   chmod \"-R\" \"u+rwX\" \"/builds/grp/demo\"\n\
+                 fi\n\
+                 rm \"-r\" \"-f\" \"/builds/grp/demo\"\n",
+            ),
+            (
+                &[flag],
+                "cd /builds/grp/demo\ngit clean -ffdx\ngit reset --hard\n",
+            ),
+            (
+                &[("GIT_CLEAN_FLAGS", "none"), flag],
+                "cd /builds/grp/demo\ngit reset --hard\n",
+            ),
+            (
+                &[
+                    ("GIT_SUBMODULE_STRATEGY", "recursive"),
+                    ("GIT_CLEAN_FLAGS", "-f -d"),
+                    flag,
+                ],
+                "cd /builds/grp/demo\ngit clean -f -d\ngit reset --hard\n\
+                 git submodule foreach --recursive git clean -f -d\n\
+                 git submodule foreach --recursive git reset --hard\n",
+            ),
+            (&[], ""),
+        ];
+        for (own, expected) in cases {
+            assert_eq!(project_cleanup(&cleanup(URL, own)), expected, "{own:?}");
+        }
+    }
+
+    #[test]
+    fn strategy_none_leaves_folder_and_configuration() {
+        let script = cleanup(
+            URL,
+            &[("GIT_STRATEGY", "none"), ("FF_ENABLE_JOB_CLEANUP", "true")],
+        );
+        let notice = "Skipping build directory cleanup step";
+        assert!(project_cleanup(&script).contains(notice));
+        assert!(!script.contains(".git/config\""));
+        assert!(script.contains(".git/config.lock\""));
+    }
+
+    #[test]
+    fn submodules_are_cleaned_with_their_parent() {
+        let script = cleanup(URL, &[("GIT_SUBMODULE_STRATEGY", "normal")]);
+        let files = [
+            "index.lock",
+            "shallow.lock",
+            "HEAD.lock",
+            "post-checkout",
+            "config.lock",
+            "config",
+        ];
+        for name in files {
+            let find = format!(
+                "find \"/builds/grp/demo/.git/modules\" -name \"{name}\" \
+                 -type f -exec rm -f {{}} \"${{et}}\"\n"
+            );
+            assert!(script.contains(&find), "{name}");
+        }
+        let find = "find \"/builds/grp/demo/.git/modules\" -name \"hooks\" \
+             -type d -depth -exec rm -rf -- {} \"${et}\"\n";
+        assert!(script.contains(find));
+    }
+}

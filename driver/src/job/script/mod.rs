@@ -19,3 +19,5 @@ pub use stages::{ScriptContext, Shell, hook_script, stage_script};
 
 #[cfg(test)]
 mod examples;
+#[cfg(test)]
+mod running;

@@ -152,3 +152,106 @@ pub fn configuring_submodules() -> SourcesLine {
 pub fn pulling_lfs_files() -> SourcesLine {
     SourcesLine::notice("Pulling LFS files...")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::testing::variables;
+    use vk_hub_proto::job::variables::Variables;
+
+    fn texts(lines: &[SourcesLine]) -> Vec<&str> {
+        assert!(lines.iter().all(|line| line.output == Output::Stdout));
+        lines.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        let variables: Variables = variables(pairs).into_iter().collect();
+        Settings::resolve(&variables, true, 20).0
+    }
+
+    /// Golden jobs 01 and 33.
+    #[test]
+    fn strategies_without_sources_say_what_they_skip() {
+        assert_eq!(
+            texts(&without_sources(GitStrategy::None).unwrap()),
+            [
+                "\x1b[32;1mSkipping Git repository setup\x1b[0;m",
+                "\x1b[32;1mSkipping Git checkout\x1b[0;m",
+                "\x1b[32;1mSkipping Git submodules setup\x1b[0;m",
+            ]
+        );
+        assert_eq!(
+            texts(&without_sources(GitStrategy::Empty).unwrap())[0],
+            "\x1b[32;1mSkipping Git repository setup and creating an empty build directory\x1b[0;m"
+        );
+        assert_eq!(without_sources(GitStrategy::Fetch), None);
+        assert_eq!(without_sources(GitStrategy::Clone), None);
+    }
+
+    /// Golden job 29.
+    #[test]
+    fn the_fetch_is_told_with_its_depth_and_the_guests_folder() {
+        assert_eq!(
+            texts(&before_fetch(20, "/builds/repos/web", true)),
+            [
+                "\x1b[32;1mFetching changes with git depth set to 20...\x1b[0;m",
+                "Initialized empty Git repository in /builds/repos/web/.git/",
+                "\x1b[32;1mCreated fresh repository.\x1b[0;m",
+            ]
+        );
+        assert_eq!(
+            checking_out("5fd525374cdb44f81d5accdb9e299d5bafe898ab", "main").text,
+            "\x1b[32;1mChecking out 5fd52537 as detached HEAD (ref is main)...\x1b[0;m"
+        );
+    }
+
+    #[test]
+    fn a_sha_shorter_than_it_is_shown_is_shown_whole() {
+        assert_eq!(
+            checking_out("5fd", "main").text,
+            "\x1b[32;1mChecking out 5fd as detached HEAD (ref is main)...\x1b[0;m"
+        );
+    }
+
+    #[test]
+    fn later_attempts_and_full_history_are_told_otherwise() {
+        assert_eq!(
+            texts(&before_fetch(0, "/builds/p", false))[..2],
+            [
+                "\x1b[32;1mFetching changes...\x1b[0;m",
+                "Reinitialized existing Git repository in /builds/p/.git/",
+            ]
+        );
+    }
+
+    /// Golden jobs 31 and 32.
+    #[test]
+    fn submodules_are_told_with_strategy_and_depth() {
+        let normal = ("GIT_SUBMODULE_STRATEGY", "normal");
+        let recursive = ("GIT_SUBMODULE_STRATEGY", "recursive");
+        let cases: [(Settings, Option<&str>); 5] = [
+            (settings(&[]), None),
+            (
+                settings(&[normal]),
+                Some("Updating/initializing submodules with git depth set to 20..."),
+            ),
+            (
+                settings(&[recursive]),
+                Some("Updating/initializing submodules recursively with git depth set to 20..."),
+            ),
+            (
+                settings(&[recursive, ("GIT_SUBMODULE_DEPTH", "0")]),
+                Some("Updating/initializing submodules recursively..."),
+            ),
+            (
+                settings(&[normal, ("GIT_SUBMODULE_DEPTH", "-1")]),
+                Some("Updating/initializing submodules..."),
+            ),
+        ];
+        for (settings, expected) in cases {
+            let line = updating_submodules(&settings).map(|line| line.text);
+            let expected = expected.map(|text| format!("\x1b[32;1m{text}\x1b[0;m"));
+            assert_eq!(line, expected, "{settings:?}");
+        }
+    }
+}

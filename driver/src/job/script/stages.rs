@@ -250,3 +250,169 @@ impl ScriptContext<'_> {
         writer.source_env(&env_file);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::testing::{self, step, variable, variables};
+    use crate::job::variables::HostContext;
+    use vk_hub_proto::job::{Hook, Variable};
+
+    fn with_context<T>(job: &CiJob, act: impl FnOnce(&ScriptContext<'_>) -> T) -> T {
+        let environment = JobEnvironment::new(job, HostContext::default()).unwrap();
+        act(&ScriptContext {
+            job,
+            environment: &environment,
+            shell: Shell::Bash,
+            has_git: true,
+            host_name: None,
+        })
+    }
+
+    fn script(job: &CiJob, stage: &Stage) -> Option<String> {
+        with_context(job, |context| stage_script(stage, context).unwrap())
+    }
+
+    fn hook(job: &CiJob, name: HookName) -> Option<String> {
+        with_context(job, |context| hook_script(name, context).unwrap())
+    }
+
+    fn error(job: &CiJob) -> ScriptError {
+        with_context(job, |context| {
+            stage_script(&Stage::PrepareScript, context).unwrap_err()
+        })
+    }
+
+    #[test]
+    fn what_the_runner_skips_has_no_script() {
+        let mut job = testing::job();
+        let script_stage = Stage::Step("script".into());
+        assert_eq!(script(&job, &script_stage), None);
+        assert_eq!(script(&job, &Stage::AfterScript), None);
+
+        job.steps = vec![step("script", &[]), step("after_script", &[])];
+        assert!(script(&job, &script_stage).is_some());
+        assert_eq!(script(&job, &Stage::AfterScript), None);
+    }
+
+    #[test]
+    fn what_the_host_does_has_no_script() {
+        let job = testing::job();
+        let stages = [
+            Stage::PrepareExecutor,
+            Stage::GetSources,
+            Stage::RestoreCache,
+            Stage::DownloadArtifacts,
+            Stage::ArchiveCache,
+            Stage::ArchiveCacheOnFailure,
+            Stage::UploadArtifactsOnSuccess,
+            Stage::UploadArtifactsOnFailure,
+        ];
+        for stage in stages {
+            assert_eq!(script(&job, &stage), None, "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn a_stage_runs_the_first_step_of_its_name_in_any_case() {
+        let mut job = testing::job();
+        job.steps = vec![step("Script", &["first"]), step("script", &["second"])];
+        let script = script(&job, &Stage::Step("script".into())).unwrap();
+        assert!(script.contains("$ first"));
+        assert!(!script.contains("$ second"));
+    }
+
+    #[test]
+    fn steps_other_than_release_are_not_expanded() {
+        let mut job = testing::with_variables(variables(&[("TAG", "v1")]));
+        job.steps = vec![step("script", &["echo $TAG"])];
+        let script = script(&job, &Stage::Step("script".into())).unwrap();
+        assert!(script.contains("\\necho $TAG\\n"), "{script}");
+    }
+
+    #[test]
+    fn the_host_is_named_where_it_is_known() {
+        let job = testing::job();
+        let script = with_context(&job, |context| {
+            let context = ScriptContext {
+                host_name: Some("mgr \"x\""),
+                ..*context
+            };
+            stage_script(&Stage::PrepareScript, &context).unwrap()
+        });
+        let line = r#"echo "Running on $(hostname) via mgr \\"x\\"...""#;
+        assert!(script.unwrap().contains(line));
+    }
+
+    fn with_hooks(own: Vec<Variable>) -> CiJob {
+        let mut job = testing::with_variables(own);
+        job.hooks = [
+            HookName::PreGetSourcesScript,
+            HookName::PostGetSourcesScript,
+        ]
+        .map(|name| Hook {
+            name,
+            script: vec!["ls".into()],
+        })
+        .to_vec();
+        job
+    }
+
+    #[test]
+    fn hooks_have_gits_environment_and_only_the_second_starts_in_the_project() {
+        let job = with_hooks(vec![]);
+        let pre = hook(&job, HookName::PreGetSourcesScript).unwrap();
+        let post = hook(&job, HookName::PostGetSourcesScript).unwrap();
+        let git = r"\nexport GIT_TERMINAL_PROMPT=0\nexport GCM_INTERACTIVE=Never";
+        let ls = r"\necho $\'\\x1b[32;1m$ ls\\x1b[0;m\'\nls\n";
+        assert!(pre.contains(&format!("{git}{ls}")), "{pre}");
+        let lfs_and_cd = r"\nexport GIT_LFS_SKIP_SMUDGE=1\ncd /builds/grp/demo";
+        assert!(post.contains(&format!("{git}{lfs_and_cd}{ls}")), "{post}");
+    }
+
+    #[test]
+    fn a_job_that_skips_lfs_itself_keeps_its_own_variable() {
+        let job = with_hooks(variables(&[("GIT_LFS_SKIP_SMUDGE", "true")]));
+        let post = hook(&job, HookName::PostGetSourcesScript).unwrap();
+        assert!(!post.contains("GIT_LFS_SKIP_SMUDGE=1"));
+    }
+
+    #[test]
+    fn hooks_do_not_run_where_no_sources_come() {
+        for strategy in ["none", "empty"] {
+            let job = with_hooks(variables(&[("GIT_STRATEGY", strategy)]));
+            assert_eq!(hook(&job, HookName::PreGetSourcesScript), None);
+            assert_eq!(hook(&job, HookName::PostGetSourcesScript), None);
+        }
+        assert_eq!(hook(&testing::job(), HookName::PreGetSourcesScript), None);
+    }
+
+    #[test]
+    fn a_script_that_no_shell_can_hold_is_refused() {
+        let nul = |place: &str| ScriptError::Nul {
+            place: place.to_owned(),
+        };
+        let mut job = testing::job();
+        job.steps = vec![step("script", &["a\0b"])];
+        assert_eq!(error(&job), nul("the script of step \"script\""));
+
+        let mut job = with_hooks(vec![]);
+        job.hooks[0].script = vec!["\0".into()];
+        assert_eq!(error(&job), nul("the script of a hook"));
+
+        let job = testing::with_variables(vec![variable("A", "\0")]);
+        assert_eq!(error(&job), nul("variable \"A\""));
+    }
+
+    #[test]
+    fn a_file_variable_that_would_leave_its_folder_is_refused() {
+        for key in ["../../x", "/", "", ".", "..", "a/b"] {
+            let file = Variable {
+                file: true,
+                ..variable(key, "x")
+            };
+            let error = error(&testing::with_variables(vec![file]));
+            assert_eq!(error, ScriptError::FileVariable { key: key.into() });
+        }
+    }
+}

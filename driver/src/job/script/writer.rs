@@ -177,6 +177,10 @@ impl Writer {
     }
 
     /// The whole script: the wrapper around the body.
+    ///
+    /// It is GitLab Runner's, but for one thing: there the body stands in the `eval` itself. bash prints the text of a
+    /// command that a signal ended, so that a subshell killed alone (as by the kernel for want of memory) put the
+    /// whole body with its secrets into the trace (F8). Here the body is a parameter, gone before its first line runs.
     pub(super) fn finish(self) -> String {
         let body = self.quote(&self.body);
         let Dialect {
@@ -186,14 +190,11 @@ impl Writer {
             ..
         } = self.dialect;
         let xtrace = if xtrace { "set -o xtrace\n" } else { "" };
-        let eval = if legacy_eval {
-            format!(": | eval {body}")
-        } else {
-            format!("(trap 'exit 1' TERM; eval {body}) < /dev/null")
-        };
+        let eval = if legacy_eval { LEGACY_EVAL } else { EVAL };
         format!(
             "#!/usr/bin/env {shell}\n\n\
              trap 'exit 1' TERM\n\n\
+             set -- {body}\n\
              {xtrace}\
              case \"$(set -o)\" in *\"pipefail\"*) set -o pipefail;; esac; set -o errexit\n\
              set +o noclobber\n\
@@ -201,4 +202,24 @@ impl Writer {
              exit 0\n"
         )
     }
+}
+
+/// Runs the body in a subshell that ends on TERM, with nothing to read.
+const EVAL: &str = "(trap 'exit 1' TERM; eval \"shift;$1\") < /dev/null";
+
+/// The same under `FF_USE_LEGACY_BASH_EVAL`.
+const LEGACY_EVAL: &str = ": | eval \"shift;$1\"";
+
+/// `script` as GitLab Runner writes it, with the body in the `eval`.
+#[cfg(test)]
+pub(super) fn as_by_gitlab_runner(script: &str) -> String {
+    let (head, rest) = script.split_once("set -- ").unwrap();
+    let eval_at = rest.rfind("eval \"shift;$1\"").unwrap();
+    let body_end = rest[..eval_at]
+        .rfind("case \"$(set -o)\"")
+        .map(|at| at - usize::from(rest[..at].ends_with("set -o xtrace\n")) * 14)
+        .unwrap();
+    let body = rest[..body_end].strip_suffix('\n').unwrap();
+    let eval = rest[body_end..].replace("\"shift;$1\"", body);
+    format!("{head}{eval}")
 }

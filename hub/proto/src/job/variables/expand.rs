@@ -80,6 +80,7 @@ fn is_special(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn references_follow_the_rules_of_os_expand() {
@@ -124,5 +125,23 @@ mod tests {
     #[test]
     fn an_answer_is_not_expanded_again() {
         assert_eq!(expand("$A", |_| "$A".into()), "$A");
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_references_stays(text in "[^$]*") {
+            prop_assert_eq!(expand(&text, |_| "x".into()), text);
+        }
+
+        #[test]
+        fn doubled_dollars_give_the_text_back(text in any::<String>()) {
+            let escaped = text.replace('$', "$$");
+            prop_assert_eq!(expand(&escaped, |name| name.to_owned().into()), text);
+        }
+
+        #[test]
+        fn any_text_is_expanded_without_panic(text in "[${}a-b_0-1é*-]{0,30}") {
+            expand(&text, |name| name.to_owned().into());
+        }
     }
 }
