@@ -1,6 +1,6 @@
 //! The user's commands: each is shown, then run (facts, build §2.6 and §2.7).
 
-use super::writer::{Writer, colour};
+use super::writer::{BOLD_GREEN, RESET, Writer};
 
 /// How the commands of one list are shown.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub(super) fn write_commands(writer: &mut Writer, commands: &[String], style: Co
 /// A section that holds the command's text alone; what the command prints follows it.
 fn write_section(writer: &mut Writer, command: &str, name: &str) {
     const NOW: &str = "$(awk 'BEGIN{srand(); print srand()}')";
-    let title = format!("{}$ {command}{}", colour::BOLD_GREEN, colour::RESET);
+    let title = format!("{BOLD_GREEN}$ {command}{RESET}");
     let title = writer.quote(&title);
     writer.line(&format!(
         "printf '%b\\n' section_start:{NOW}:section_{name}\

@@ -2,7 +2,11 @@
 //!
 //! The host checks out, so these lines come from it instead of a script; they name guest paths.
 
+use super::writer::{BOLD_GREEN, RESET};
 use crate::job::settings::{GitStrategy, Settings, SubmoduleStrategy};
+
+/// Begins a warning of a script (facts, build §0.3).
+const YELLOW: &str = "\x1b[0;33m";
 
 /// Where a line goes: standard output or standard error of stream 01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +28,11 @@ pub struct SourcesLine {
 
 impl SourcesLine {
     fn notice(text: &str) -> Self {
-        Self::plain(format!("\x1b[32;1m{text}\x1b[0;m"))
+        Self::plain(format!("{BOLD_GREEN}{text}{RESET}"))
     }
 
     fn warning(text: &str) -> Self {
-        Self::plain(format!("\x1b[0;33m{text}\x1b[0;m"))
+        Self::plain(format!("{YELLOW}{text}{RESET}"))
     }
 
     fn plain(text: String) -> Self {
@@ -83,12 +87,11 @@ pub fn before_fetch(depth: u32, project: &str, first_attempt: bool) -> Vec<Sourc
     } else {
         "Reinitialized existing"
     };
-    let mut lines = vec![
+    vec![
         SourcesLine::notice(&fetching),
         SourcesLine::plain(format!("{initialized} Git repository in {project}/.git/")),
-    ];
-    lines.push(SourcesLine::notice("Created fresh repository."));
-    lines
+        SourcesLine::notice("Created fresh repository."),
+    ]
 }
 
 /// The line before the checkout.

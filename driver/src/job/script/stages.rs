@@ -371,6 +371,47 @@ mod tests {
     }
 
     #[test]
+    fn sections_are_named_for_their_list() {
+        let multi_line: &[&str] = &["ls", "true\ntrue"];
+        let mut job = with_hooks(variables(&[("FF_SCRIPT_SECTIONS", "true")]));
+        for hook in &mut job.hooks {
+            hook.script = vec!["true\ntrue".into()];
+        }
+        job.steps = vec![
+            step("release", multi_line),
+            step("after_script", multi_line),
+        ];
+        let cases = [
+            (
+                hook(&job, HookName::PreGetSourcesScript),
+                "pre_clone_script_0",
+            ),
+            (
+                hook(&job, HookName::PostGetSourcesScript),
+                "post_clone_script_0",
+            ),
+            (
+                script(&job, &Stage::Step("release".into())),
+                "script_step_1",
+            ),
+            (script(&job, &Stage::AfterScript), "after_script_step_1"),
+        ];
+        for (script, name) in cases {
+            let end = format!(":section_{name}\\r\\x1b[0K\\n");
+            assert!(script.unwrap().contains(&end), "{name}");
+        }
+    }
+
+    #[test]
+    fn sections_are_only_for_a_gitlab_that_shows_them() {
+        let mut job = testing::with_variables(variables(&[("FF_SCRIPT_SECTIONS", "true")]));
+        job.steps = vec![step("script", &["true\ntrue"])];
+        job.trace.sections = false;
+        let script = script(&job, &Stage::Step("script".into())).unwrap();
+        assert!(!script.contains("section_start"));
+    }
+
+    #[test]
     fn a_job_that_skips_lfs_itself_keeps_its_own_variable() {
         let job = with_hooks(variables(&[("GIT_LFS_SKIP_SMUDGE", "true")]));
         let post = hook(&job, HookName::PostGetSourcesScript).unwrap();

@@ -2,11 +2,11 @@
 
 use super::quote::{Quoting, quoted};
 
-/// Colours of the lines that a script prints (facts, build §0.3).
-pub(super) mod colour {
-    pub(in super::super) const BOLD_GREEN: &str = "\x1b[32;1m";
-    pub(in super::super) const RESET: &str = "\x1b[0;m";
-}
+/// Begins what the runner shows in bold green (facts, build §0.3).
+pub(super) const BOLD_GREEN: &str = "\x1b[32;1m";
+
+/// Ends a colour.
+pub(super) const RESET: &str = "\x1b[0;m";
 
 /// What follows a command under `FF_ENABLE_BASH_EXIT_CODE_CHECK` (facts, build §2.8).
 const EXIT_CODE_CHECK: &str =
@@ -87,7 +87,7 @@ impl Writer {
 
     /// A line that prints `text` in green.
     pub(super) fn notice(&mut self, text: &str) {
-        let line = self.print(&format!("{}{text}{}", colour::BOLD_GREEN, colour::RESET));
+        let line = self.print(&format!("{BOLD_GREEN}{text}{RESET}"));
         self.line(&line);
     }
 
