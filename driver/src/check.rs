@@ -8,8 +8,11 @@ use crate::report::chain;
 use crate::vm::{Backend, KvmProbe, probe_kvm};
 
 /// The programs that jobs need on the host, and the Debian packages that bring them.
-const PROGRAMS: [(&str, &str); 3] =
-    [("qemu-system-x86_64", "qemu-system-x86"), ("mke2fs", "e2fsprogs"), ("git", "git")];
+const PROGRAMS: [(&str, &str); 3] = [
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("mke2fs", "e2fsprogs"),
+    ("git", "git"),
+];
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +58,10 @@ pub async fn check_host(host: &Host) -> Vec<Check> {
     checks.push(Check {
         subject: "size",
         verdict: Verdict::Ok,
-        detail: format!("VMs of up to {} vCPUs and {} MiB", limits.cpus, limits.memory_mib),
+        detail: format!(
+            "VMs of up to {} vCPUs and {} MiB",
+            limits.cpus, limits.memory_mib
+        ),
     });
     checks
 }
@@ -64,9 +70,16 @@ async fn kvm(backend: Backend) -> Check {
     let (verdict, detail) = match probe_kvm().await {
         KvmProbe::Usable => (Verdict::Ok, "guests run at full speed".to_owned()),
         unusable if backend == Backend::Kvm => (Verdict::Missing, unusable.to_string()),
-        unusable => (Verdict::Slow, format!("{unusable}; VMs are emulated in software")),
+        unusable => (
+            Verdict::Slow,
+            format!("{unusable}; VMs are emulated in software"),
+        ),
     };
-    Check { subject: "kvm", verdict, detail }
+    Check {
+        subject: "kvm",
+        verdict,
+        detail,
+    }
 }
 
 fn program(program: &'static str, package: &str) -> Check {
@@ -78,9 +91,11 @@ fn program(program: &'static str, package: &str) -> Check {
             .find(|file| file.is_file())
     });
     match found {
-        Some(file) => {
-            Check { subject: program, verdict: Verdict::Ok, detail: file.display().to_string() }
-        }
+        Some(file) => Check {
+            subject: program,
+            verdict: Verdict::Ok,
+            detail: file.display().to_string(),
+        },
         None => Check {
             subject: program,
             verdict: Verdict::Missing,
@@ -98,7 +113,12 @@ fn images(host: &Host) -> Check {
 }
 
 fn state(host: &Host) -> Check {
-    judged("state", host.state().map(|state| shown(state.path())).map_err(|error| chain(&error)))
+    judged(
+        "state",
+        host.state()
+            .map(|state| shown(state.path()))
+            .map_err(|error| chain(&error)),
+    )
 }
 
 fn shown(path: &Path) -> String {
@@ -107,7 +127,15 @@ fn shown(path: &Path) -> String {
 
 fn judged(subject: &'static str, result: Result<String, String>) -> Check {
     match result {
-        Ok(detail) => Check { subject, verdict: Verdict::Ok, detail },
-        Err(detail) => Check { subject, verdict: Verdict::Missing, detail },
+        Ok(detail) => Check {
+            subject,
+            verdict: Verdict::Ok,
+            detail,
+        },
+        Err(detail) => Check {
+            subject,
+            verdict: Verdict::Missing,
+            detail,
+        },
     }
 }

@@ -106,7 +106,11 @@ pub async fn run_command(
     mut io: CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
     let size = spec.size.within(host.limits())?;
-    let guest_spec = GuestSpec { image: spec.image.clone(), size, hostname: "vk".to_owned() };
+    let guest_spec = GuestSpec {
+        image: spec.image.clone(),
+        size,
+        hostname: "vk".to_owned(),
+    };
     let guest = tokio::select! {
         booted = Guest::boot(host, guest_spec) => booted?,
         _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
@@ -165,8 +169,18 @@ async fn run_in(
             event = exec.next_event(), if held.is_empty() => event?,
         };
         match event {
-            ExecEvent::Stdout(bytes) => held = Held { bytes, is_error: false },
-            ExecEvent::Stderr(bytes) => held = Held { bytes, is_error: true },
+            ExecEvent::Stdout(bytes) => {
+                held = Held {
+                    bytes,
+                    is_error: false,
+                }
+            }
+            ExecEvent::Stderr(bytes) => {
+                held = Held {
+                    bytes,
+                    is_error: true,
+                }
+            }
             ExecEvent::Exited(_) if canceled => return Ok(CommandEnd::Canceled),
             ExecEvent::Exited(exited) => return Ok(CommandEnd::Exited(exited.status.shell_code())),
         }
@@ -186,16 +200,17 @@ impl Held {
     }
 
     /// Writes some of it. Dropped before it resolves, it has written nothing.
-    async fn write_some(
-        &mut self,
-        out: &mut (dyn AsyncWrite + Send + Unpin),
-    ) -> io::Result<()> {
+    async fn write_some(&mut self, out: &mut (dyn AsyncWrite + Send + Unpin)) -> io::Result<()> {
         let count = out.write(&self.bytes).await?;
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         self.bytes.advance(count);
-        if self.bytes.is_empty() { out.flush().await } else { Ok(()) }
+        if self.bytes.is_empty() {
+            out.flush().await
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -82,11 +82,16 @@ pub enum BootError {
 
 /// A console's last lines as the end of a message.
 fn quoted(console: &str) -> String {
-    let lines: Vec<&str> = console.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = console
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     if lines.is_empty() {
         return String::new();
     }
-    let last = lines.get(lines.len().saturating_sub(QUOTED_LINES)..).unwrap_or_default();
+    let last = lines
+        .get(lines.len().saturating_sub(QUOTED_LINES)..)
+        .unwrap_or_default();
     format!("; its console says:\n{}", last.join("\n"))
 }
 
@@ -108,10 +113,20 @@ impl Guest {
             memory_mib: spec.size.memory_mib,
             kernel: images.kernel(),
             initramfs: images.initramfs(),
-            cmdline: vec![format!("{}={}", vk_agent_proto::boot::HOSTNAME, spec.hostname)],
+            cmdline: vec![format!(
+                "{}={}",
+                vk_agent_proto::boot::HOSTNAME,
+                spec.hostname
+            )],
             disks: vec![
-                Disk { path: root, access: DiskAccess::ReadOnly },
-                Disk { path: scratch, access: DiskAccess::Scratch },
+                Disk {
+                    path: root,
+                    access: DiskAccess::ReadOnly,
+                },
+                Disk {
+                    path: scratch,
+                    access: DiskAccess::Scratch,
+                },
             ],
             run_dir: run_dir.socket_path(),
         };
@@ -133,7 +148,13 @@ impl Guest {
         }
         let work_dir = run_dir.path().to_owned();
         let run_dir = Mutex::new(Some(run_dir));
-        Ok(Self { machine, agent, size: spec.size, run_dir, work_dir })
+        Ok(Self {
+            machine,
+            agent,
+            size: spec.size,
+            run_dir,
+            work_dir,
+        })
     }
 
     /// The agent.

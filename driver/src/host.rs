@@ -31,7 +31,10 @@ impl Host {
     /// The host that `config` describes.
     #[must_use]
     pub fn new(config: HostConfig) -> Self {
-        Self { config, limits: HostLimits::of_this_host() }
+        Self {
+            config,
+            limits: HostLimits::of_this_host(),
+        }
     }
 
     /// The largest VM this host gives.

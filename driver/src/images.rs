@@ -93,24 +93,37 @@ impl Images {
     ///
     /// If there is no such image on this host.
     pub fn resolve(&self, reference: &str) -> Result<PathBuf, ImageError> {
-        let name = if reference.is_empty() { DEFAULT_IMAGE } else { reference };
+        let name = if reference.is_empty() {
+            DEFAULT_IMAGE
+        } else {
+            reference
+        };
         let Some(local) = name.strip_prefix(LOCAL_PREFIX) else {
-            return Err(ImageError::Registry { name: name.to_owned() });
+            return Err(ImageError::Registry {
+                name: name.to_owned(),
+            });
         };
         let file = format!("{local}.erofs");
         let plain = !local.is_empty()
             && !local.starts_with('.')
-            && local.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            && local
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
         let path = self.dir.join(&file);
         if plain && path.is_file() {
             Ok(path)
         } else {
-            Err(ImageError::Unknown { name: name.to_owned(), file })
+            Err(ImageError::Unknown {
+                name: name.to_owned(),
+                file,
+            })
         }
     }
 
     fn missing(&self) -> Option<PathBuf> {
-        [self.kernel(), self.initramfs()].into_iter().find(|file| !file.is_file())
+        [self.kernel(), self.initramfs()]
+            .into_iter()
+            .find(|file| !file.is_file())
     }
 }
 
@@ -120,9 +133,19 @@ fn usual_places() -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Ok(command) = std::env::current_exe() {
         // target/release/vk and target/debug/vk
-        places.extend(command.ancestors().nth(3).map(|root| root.join("images/out")));
+        places.extend(
+            command
+                .ancestors()
+                .nth(3)
+                .map(|root| root.join("images/out")),
+        );
         // bin/vk and lib/vk/images
-        places.extend(command.ancestors().nth(2).map(|root| root.join("lib/vk/images")));
+        places.extend(
+            command
+                .ancestors()
+                .nth(2)
+                .map(|root| root.join("lib/vk/images")),
+        );
     }
     places
 }
@@ -133,7 +156,12 @@ mod tests {
 
     fn images() -> (tempfile::TempDir, Images) {
         let dir = tempfile::tempdir().unwrap();
-        for file in ["vmlinux", "initramfs.cpio", "default.erofs", "tools-1.2.erofs"] {
+        for file in [
+            "vmlinux",
+            "initramfs.cpio",
+            "default.erofs",
+            "tools-1.2.erofs",
+        ] {
             std::fs::write(dir.path().join(file), b"").unwrap();
         }
         let images = Images::open(Some(dir.path())).unwrap();
@@ -144,22 +172,37 @@ mod tests {
     fn an_empty_name_means_the_default_image() {
         let (_dir, images) = images();
 
-        assert_eq!(images.resolve("").unwrap(), images.resolve(DEFAULT_IMAGE).unwrap());
+        assert_eq!(
+            images.resolve("").unwrap(),
+            images.resolve(DEFAULT_IMAGE).unwrap()
+        );
     }
 
     #[test]
     fn a_local_image_is_a_file_of_the_folder() {
         let (dir, images) = images();
 
-        assert_eq!(images.resolve("local/tools-1.2").unwrap(), dir.path().join("tools-1.2.erofs"));
+        assert_eq!(
+            images.resolve("local/tools-1.2").unwrap(),
+            dir.path().join("tools-1.2.erofs")
+        );
     }
 
     #[test]
     fn a_name_cannot_leave_the_folder() {
         let (_dir, images) = images();
 
-        for name in ["local/", "local/../default", "local/.hidden", "local/a/b", "local/nope"] {
-            assert!(matches!(images.resolve(name), Err(ImageError::Unknown { .. })), "{name}");
+        for name in [
+            "local/",
+            "local/../default",
+            "local/.hidden",
+            "local/a/b",
+            "local/nope",
+        ] {
+            assert!(
+                matches!(images.resolve(name), Err(ImageError::Unknown { .. })),
+                "{name}"
+            );
         }
     }
 
@@ -169,7 +212,10 @@ mod tests {
 
         let error = images.resolve("registry.example.com/a:1").unwrap_err();
 
-        assert!(error.to_string().contains("\"registry.example.com/a:1\""), "{error}");
+        assert!(
+            error.to_string().contains("\"registry.example.com/a:1\""),
+            "{error}"
+        );
     }
 
     #[test]

@@ -86,8 +86,14 @@ impl SizeRequest {
             return Err(TooSmall { asked });
         }
         Ok(VmSize {
-            cpus: self.cpus.unwrap_or(DEFAULT_CPUS).clamp(1, limits.cpus.max(1)),
-            memory_mib: self.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB).min(limits.memory_mib),
+            cpus: self
+                .cpus
+                .unwrap_or(DEFAULT_CPUS)
+                .clamp(1, limits.cpus.max(1)),
+            memory_mib: self
+                .memory_mib
+                .unwrap_or(DEFAULT_MEMORY_MIB)
+                .min(limits.memory_mib),
         })
     }
 }
@@ -96,36 +102,66 @@ impl SizeRequest {
 mod tests {
     use super::*;
 
-    const LIMITS: HostLimits = HostLimits { cpus: 8, memory_mib: 16_000 };
+    const LIMITS: HostLimits = HostLimits {
+        cpus: 8,
+        memory_mib: 16_000,
+    };
 
     #[test]
     fn nothing_asked_for_means_the_defaults() {
         let size = SizeRequest::default().within(LIMITS).unwrap();
 
-        assert_eq!(size, VmSize { cpus: DEFAULT_CPUS, memory_mib: DEFAULT_MEMORY_MIB });
+        assert_eq!(
+            size,
+            VmSize {
+                cpus: DEFAULT_CPUS,
+                memory_mib: DEFAULT_MEMORY_MIB
+            }
+        );
     }
 
     #[test]
     fn defaults_shrink_on_a_small_host() {
-        let small = HostLimits { cpus: 1, memory_mib: 700 };
+        let small = HostLimits {
+            cpus: 1,
+            memory_mib: 700,
+        };
 
         let size = SizeRequest::default().within(small).unwrap();
 
-        assert_eq!(size, VmSize { cpus: 1, memory_mib: 700 });
+        assert_eq!(
+            size,
+            VmSize {
+                cpus: 1,
+                memory_mib: 700
+            }
+        );
     }
 
     #[test]
     fn more_than_the_host_has_becomes_what_it_has() {
-        let request = SizeRequest { cpus: Some(64), memory_mib: Some(1 << 20) };
+        let request = SizeRequest {
+            cpus: Some(64),
+            memory_mib: Some(1 << 20),
+        };
 
         let size = request.within(LIMITS).unwrap();
 
-        assert_eq!(size, VmSize { cpus: 8, memory_mib: 16_000 });
+        assert_eq!(
+            size,
+            VmSize {
+                cpus: 8,
+                memory_mib: 16_000
+            }
+        );
     }
 
     #[test]
     fn too_little_memory_is_refused_with_the_least_that_works() {
-        let request = SizeRequest { memory_mib: Some(64), cpus: None };
+        let request = SizeRequest {
+            memory_mib: Some(64),
+            cpus: None,
+        };
 
         let error = request.within(LIMITS).unwrap_err();
 
@@ -137,7 +173,10 @@ mod tests {
 
     #[test]
     fn memory_is_read_from_meminfo() {
-        assert_eq!(total_mib("MemTotal:       24689176 kB\nMemFree: 1 kB\n"), Some(24_110));
+        assert_eq!(
+            total_mib("MemTotal:       24689176 kB\nMemFree: 1 kB\n"),
+            Some(24_110)
+        );
         assert_eq!(total_mib("nonsense"), None);
     }
 }

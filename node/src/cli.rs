@@ -85,7 +85,11 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors: clap prints them to stdout.
-            let status = if error.use_stderr() { exit::USAGE } else { exit::SUCCESS };
+            let status = if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::SUCCESS
+            };
             return match error.print() {
                 Ok(()) => status.into(),
                 Err(_) => exit::SYSTEM.into(),
@@ -93,7 +97,10 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     log::init(cli.host.verbose);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             log::complain(&format!("cannot start the runtime: {error}"));

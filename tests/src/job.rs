@@ -28,7 +28,10 @@ pub fn variable(key: &str, value: &str) -> Value {
 #[must_use]
 #[expect(clippy::expect_used, reason = "a test's own job")]
 pub fn with_variables(mut job: Value, variables: &[Value]) -> Value {
-    job["variables"].as_array_mut().expect("a list").extend_from_slice(variables);
+    job["variables"]
+        .as_array_mut()
+        .expect("a list")
+        .extend_from_slice(variables);
     job
 }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 /// vk's children inherit its environment, so a mark in there finds the whole tree, whoever its parent is now.
 #[must_use]
 pub fn marked(mark: &str) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -38,6 +40,9 @@ pub fn left_after(mark: &str, limit: Duration) -> Vec<u32> {
 
 fn is_zombie(pid: u32) -> bool {
     // The third field of proc(5)'s stat, behind the command's name in brackets.
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('Z'))
+    })
 }

@@ -12,7 +12,9 @@ use tempfile::TempDir;
 /// The workspace's folder.
 #[must_use]
 pub fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("/"))
 }
 
 /// The folder of guest images; `VK_IMAGES_DIR`, or else where `images/build` puts them.
@@ -44,7 +46,10 @@ pub fn binary() -> &'static Path {
             .args(["build", "--quiet", "--locked", "-p", "vk"])
             .current_dir(workspace())
             .status();
-        assert!(built.is_ok_and(|status| status.success()), "`cargo build -p vk` failed");
+        assert!(
+            built.is_ok_and(|status| status.success()),
+            "`cargo build -p vk` failed"
+        );
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| workspace().join("target"), PathBuf::from);
         target.join("debug/vk")
@@ -98,7 +103,9 @@ impl Vk {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test without a folder cannot go on")]
     pub fn new() -> Self {
-        Self { dir: TempDir::new().expect("a temporary folder") }
+        Self {
+            dir: TempDir::new().expect("a temporary folder"),
+        }
     }
 
     /// The folder for files of the test.

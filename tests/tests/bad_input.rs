@@ -16,7 +16,10 @@ fn usage_error(text: &str) -> String {
     let output = vk.run(["gitlab".as_ref(), "run".as_ref(), file.as_os_str()]);
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert_eq!(output.stdout, b"", "nothing but a trace belongs on standard output");
+    assert_eq!(
+        output.stdout, b"",
+        "nothing but a trace belongs on standard output"
+    );
     String::from_utf8(output.stderr).unwrap()
 }
 
@@ -27,8 +30,14 @@ fn refused(job: &Value, class: &str) -> JobRun {
     assert_eq!(run.status, 3, "{run:?}");
     assert_eq!(run.failure(), class, "{run:?}");
     let message = run.result["message"].as_str().expect("a message");
-    assert!(run.text().contains(message), "the trace tells it too: {run:?}");
-    assert!(run.stderr.contains(message), "and so does standard error: {run:?}");
+    assert!(
+        run.text().contains(message),
+        "the trace tells it too: {run:?}"
+    );
+    assert!(
+        run.stderr.contains(message),
+        "and so does standard error: {run:?}"
+    );
     run
 }
 
@@ -99,9 +108,12 @@ fn nul_in_scripts_and_variables_is_refused() {
 
 #[test]
 fn a_bad_size_is_refused_by_name() {
-    for (key, value) in
-        [("MICROVM_MEM", "lots"), ("MICROVM_MEM", "1M"), ("MICROVM_CPUS", "0"), ("MICROVM_CPUS", "x")]
-    {
+    for (key, value) in [
+        ("MICROVM_MEM", "lots"),
+        ("MICROVM_MEM", "1M"),
+        ("MICROVM_CPUS", "0"),
+        ("MICROVM_CPUS", "x"),
+    ] {
         let job = with_variables(script(&["true"]), &[variable(key, value)]);
 
         refused(&job, "configuration");
@@ -118,7 +130,11 @@ fn services_are_refused_until_they_run() {
 
 #[test]
 fn an_unknown_image_fails_as_image_pull() {
-    for name in ["debian:12", "local/nope", "registry.example.com/a/b@sha256:00"] {
+    for name in [
+        "debian:12",
+        "local/nope",
+        "registry.example.com/a/b@sha256:00",
+    ] {
         let mut job = script(&["true"]);
         job["image"] = json!({"name": name});
 
@@ -163,8 +179,13 @@ fn a_host_without_qemu_names_the_package() {
     fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink("/usr/sbin/mke2fs", bin.join("mke2fs")).unwrap();
 
-    let output =
-        vk.command().args(["gitlab", "run"]).arg(file).env("PATH", &bin).output().unwrap();
+    let output = vk
+        .command()
+        .args(["gitlab", "run"])
+        .arg(file)
+        .env("PATH", &bin)
+        .output()
+        .unwrap();
 
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let error = String::from_utf8_lossy(&output.stderr);

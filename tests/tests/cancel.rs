@@ -12,7 +12,10 @@ use vk_tests::vk::{JobRun, Vk};
 const AFTER: &[&str] = &["echo \"after: $CI_JOB_STATUS\""];
 
 fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    let sent = Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(sent.success());
 }
 
@@ -40,7 +43,11 @@ impl Running {
         let end = Instant::now() + Duration::from_secs(120);
         while !self.trace().contains(text) {
             assert!(Instant::now() < end, "no {text:?} in {}", self.trace());
-            assert!(self.child.try_wait().unwrap().is_none(), "ended: {}", self.trace());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "ended: {}",
+                self.trace()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -67,18 +74,33 @@ fn the_first_signal_stops_the_script_and_runs_after_script() {
 
     let run = running.finish();
 
-    assert_eq!((run.status, run.failure()), (5, "canceled"), "{}", run.text());
-    assert!(run.text().contains("WARNING: script canceled externally (UI, API)"));
+    assert_eq!(
+        (run.status, run.failure()),
+        (5, "canceled"),
+        "{}",
+        run.text()
+    );
+    assert!(
+        run.text()
+            .contains("WARNING: script canceled externally (UI, API)")
+    );
     assert!(run.text().contains("after: canceled"), "{}", run.text());
     assert!(run.text().contains("ERROR: Job failed: canceled"));
     // Echoed once by the script itself; a shell that prints its program on a signal would show it again (F8).
-    assert_eq!(run.text().matches("marker-4711-x").count(), 1, "{}", run.text());
+    assert_eq!(
+        run.text().matches("marker-4711-x").count(),
+        1,
+        "{}",
+        run.text()
+    );
 }
 
 #[test]
 fn the_second_signal_ends_everything_at_once() {
-    let mut running =
-        Running::start(Vk::new(), &["trap '' TERM", "echo ready", "sleep 600 & wait; sleep 600"]);
+    let mut running = Running::start(
+        Vk::new(),
+        &["trap '' TERM", "echo ready", "sleep 600 & wait; sleep 600"],
+    );
     running.reach("sleep 600");
     signal(&running.child, "-TERM");
     std::thread::sleep(Duration::from_millis(300));
@@ -87,7 +109,12 @@ fn the_second_signal_ends_everything_at_once() {
 
     let run = running.finish();
 
-    assert_eq!((run.status, run.failure()), (5, "canceled"), "{}", run.text());
+    assert_eq!(
+        (run.status, run.failure()),
+        (5, "canceled"),
+        "{}",
+        run.text()
+    );
     assert!(!run.text().contains("after: "), "{}", run.text());
     assert_eq!(left_after(&mark, Duration::from_secs(1)), [0; 0]);
 }
@@ -104,7 +131,12 @@ fn a_cancel_while_the_vm_boots_ends_the_job() {
 
     let run = running.finish();
 
-    assert_eq!((run.status, run.failure()), (5, "canceled"), "{}", run.text());
+    assert_eq!(
+        (run.status, run.failure()),
+        (5, "canceled"),
+        "{}",
+        run.text()
+    );
     assert!(!run.text().contains("step_script"), "{}", run.text());
     assert_eq!(left_after(&mark, Duration::from_secs(1)), [0; 0]);
 }
@@ -116,8 +148,17 @@ fn a_timeout_while_the_vm_boots_ends_the_job_as_timeout() {
 
     let run = Vk::new().run_job(&job, &[]);
 
-    assert_eq!((run.status, run.failure()), (4, "timeout"), "{}", run.text());
-    assert!(run.text().contains("execution took longer than 1s seconds"), "{}", run.text());
+    assert_eq!(
+        (run.status, run.failure()),
+        (4, "timeout"),
+        "{}",
+        run.text()
+    );
+    assert!(
+        run.text().contains("execution took longer than 1s seconds"),
+        "{}",
+        run.text()
+    );
 }
 
 #[test]
@@ -152,19 +193,34 @@ fn a_killed_vm_is_a_system_failure_within_moments() {
     running.reach("sleep 600");
     let mark = running.mark();
     let qemu = marked(&mark).into_iter().find(|pid| is_qemu(*pid)).unwrap();
-    Command::new("kill").args(["-KILL", &qemu.to_string()]).status().unwrap();
+    Command::new("kill")
+        .args(["-KILL", &qemu.to_string()])
+        .status()
+        .unwrap();
 
     let run = running.finish();
 
-    assert_eq!((run.status, run.failure()), (3, "system"), "F35: {}", run.text());
-    assert!(run.text().contains("ERROR: Job failed (system failure): "), "{}", run.text());
+    assert_eq!(
+        (run.status, run.failure()),
+        (3, "system"),
+        "F35: {}",
+        run.text()
+    );
+    assert!(
+        run.text().contains("ERROR: Job failed (system failure): "),
+        "{}",
+        run.text()
+    );
 }
 
 #[test]
 fn a_trace_that_cannot_be_written_ends_the_job() {
     let vk = Vk::new();
     let file = vk.job_file(&script(&["echo ready", "sleep 600"]));
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
 
     let output = vk
         .command()

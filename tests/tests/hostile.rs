@@ -13,7 +13,10 @@ fn run(script_lines: &[&str], args: &[&str]) -> JobRun {
 }
 
 fn run_small(job: &Value, args: &[&str]) -> JobRun {
-    let small = [variable("MICROVM_MEM", "512M"), variable("MICROVM_CPUS", "1")];
+    let small = [
+        variable("MICROVM_MEM", "512M"),
+        variable("MICROVM_CPUS", "1"),
+    ];
     Vk::new().run_job(&with_variables(job.clone(), &small), args)
 }
 
@@ -23,17 +26,26 @@ fn assert_survived(run: &JobRun) {
 
 #[test]
 fn two_hundred_megabytes_of_output_are_cut_at_the_limit_and_the_script_decides() {
-    let run = run(&["yes 0123456789 | head -c 200000000", "exit 3"], &["--timestamps", "off"]);
+    let run = run(
+        &["yes 0123456789 | head -c 200000000", "exit 3"],
+        &["--timestamps", "off"],
+    );
 
     assert_eq!((run.status, run.failure()), (1, "script"));
     assert_eq!(run.result["exit_code"], 3);
     assert!(run.trace.len() < 4_300_000, "{}", run.trace.len());
-    assert!(run.text().contains("Job's log exceeded limit of 4194304 bytes."));
+    assert!(
+        run.text()
+            .contains("Job's log exceeded limit of 4194304 bytes.")
+    );
 }
 
 #[test]
 fn a_fork_bomb_ends_as_script() {
-    let run = run(&["f() { f | f & }; f; sleep 5; echo still here; exit 4"], &[]);
+    let run = run(
+        &["f() { f | f & }; f; sleep 5; echo still here; exit 4"],
+        &[],
+    );
 
     assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
     assert_survived(&run);
@@ -50,7 +62,10 @@ fn eating_all_memory_ends_as_script() {
 
 #[test]
 fn a_full_disk_ends_as_script() {
-    let run = run(&["fallocate -l 100G big || dd if=/dev/zero of=big bs=1M"], &[]);
+    let run = run(
+        &["fallocate -l 100G big || dd if=/dev/zero of=big bs=1M"],
+        &[],
+    );
 
     assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
     assert_survived(&run);
@@ -71,8 +86,16 @@ fn closing_all_streams_does_not_end_a_step() {
 
     let run = run_small(&job, &[]);
 
-    assert_eq!((run.status, run.failure()), (4, "timeout"), "{}", run.text());
-    assert!(run.text().contains("execution took longer than 40s seconds"));
+    assert_eq!(
+        (run.status, run.failure()),
+        (4, "timeout"),
+        "{}",
+        run.text()
+    );
+    assert!(
+        run.text()
+            .contains("execution took longer than 40s seconds")
+    );
 }
 
 #[test]
@@ -96,10 +119,18 @@ fn invalid_utf8_in_a_script_reads_as_the_replacement_character() {
     let text = script(&["echo A_BAD_B"]).to_string();
     let (before, after) = text.split_once("_BAD_").unwrap();
     let file = vk.dir().join("job.json");
-    std::fs::write(&file, [before.as_bytes(), b"\xff", after.as_bytes()].concat()).unwrap();
+    std::fs::write(
+        &file,
+        [before.as_bytes(), b"\xff", after.as_bytes()].concat(),
+    )
+    .unwrap();
 
     let output = vk.run(["gitlab".as_ref(), "run".as_ref(), file.as_os_str()]);
 
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("A\u{fffd}B\n"));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("A\u{fffd}B\n")
+    );
 }

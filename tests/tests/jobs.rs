@@ -15,13 +15,27 @@ fn the_example_runs_with_a_local_repository() {
     let repo = vk.dir().join("repo");
     git(&["init", "-q", "-b", "main", repo.to_str().unwrap()]);
     fs::write(repo.join("hello.txt"), "hi\n").unwrap();
-    let in_repo = ["-C", repo.to_str().unwrap(), "-c", "user.name=a", "-c", "user.email=a@b"];
+    let in_repo = [
+        "-C",
+        repo.to_str().unwrap(),
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+    ];
     git(&[&in_repo[..], &["add", "."]].concat());
     git(&[&in_repo[..], &["commit", "-q", "-m", "first commit"]].concat());
     fs::write(repo.join("not-committed"), "").unwrap();
     let shallow = vk.dir().join("shallow");
     let url = format!("file://{}", repo.display());
-    git(&["clone", "-q", "--depth", "1", &url, shallow.to_str().unwrap()]);
+    git(&[
+        "clone",
+        "-q",
+        "--depth",
+        "1",
+        &url,
+        shallow.to_str().unwrap(),
+    ]);
 
     for source in [&repo, &shallow] {
         let output = vk.run([
@@ -36,7 +50,12 @@ fn the_example_runs_with_a_local_repository() {
 
         let trace = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(0), "{trace}");
-        for line in ["Hello from a microVM", "first commit", "hello.txt", "Job succeeded"] {
+        for line in [
+            "Hello from a microVM",
+            "first commit",
+            "hello.txt",
+            "Job succeeded",
+        ] {
             assert!(trace.contains(line), "no {line:?} in {trace}");
         }
         assert!(!trace.contains("not-committed"), "{trace}");
@@ -44,7 +63,10 @@ fn the_example_runs_with_a_local_repository() {
 }
 
 fn git(args: &[&str]) {
-    assert!(Command::new("git").args(args).status().unwrap().success(), "git {args:?}");
+    assert!(
+        Command::new("git").args(args).status().unwrap().success(),
+        "git {args:?}"
+    );
 }
 
 #[test]
@@ -63,7 +85,10 @@ fn a_job_finds_the_world_it_expects() {
         "git --version && bash --version | head -1",
         "python3 -c 'import os; os.urandom(16)' || head -c 16 /dev/random | wc -c",
     ]);
-    let sized = [variable("MICROVM_CPUS", "1"), variable("MICROVM_MEM", "384M")];
+    let sized = [
+        variable("MICROVM_CPUS", "1"),
+        variable("MICROVM_MEM", "384M"),
+    ];
 
     let run = Vk::new().run_job(&with_variables(job, &sized), &["--timestamps", "off"]);
 
@@ -75,23 +100,50 @@ fn a_job_finds_the_world_it_expects() {
     let clock: u64 = number_after(&text, "\nclock ");
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!(now - clock < 120, "F78: {clock} and {now}");
-    assert_eq!((&run.result["usage"]["cpus"], &run.result["usage"]["mem_mib"]), (&json!(1), &json!(384)));
+    assert_eq!(
+        (
+            &run.result["usage"]["cpus"],
+            &run.result["usage"]["mem_mib"]
+        ),
+        (&json!(1), &json!(384))
+    );
 }
 
 fn number_after<N: std::str::FromStr>(text: &str, mark: &str) -> N {
-    let rest = text.split(mark).nth(1).unwrap_or_else(|| panic!("no {mark:?} in {text}"));
-    rest.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap()
+    let rest = text
+        .split(mark)
+        .nth(1)
+        .unwrap_or_else(|| panic!("no {mark:?} in {text}"));
+    rest.split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap()
 }
 
 #[test]
 fn the_exit_code_of_the_failing_line_is_the_jobs() {
-    for (line, code) in [("sh -c 'exit 42'", 42), ("false | true", 1), ("kill -9 $BASHPID", 137)] {
+    for (line, code) in [
+        ("sh -c 'exit 42'", 42),
+        ("false | true", 1),
+        ("kill -9 $BASHPID", 137),
+    ] {
         let run = Vk::new().run_job(&script(&[line, "echo not reached"]), &[]);
 
-        assert_eq!((run.status, run.failure()), (1, "script"), "F27: {line}: {}", run.text());
+        assert_eq!(
+            (run.status, run.failure()),
+            (1, "script"),
+            "F27: {line}: {}",
+            run.text()
+        );
         assert_eq!(run.result["exit_code"], code, "{line}");
-        assert!(run.text().contains(&format!("ERROR: Job failed: exit code {code}")));
-        assert!(!run.text().contains("\u{1b}[32;1m$ echo not reached"), "{line}");
+        assert!(
+            run.text()
+                .contains(&format!("ERROR: Job failed: exit code {code}"))
+        );
+        assert!(
+            !run.text().contains("\u{1b}[32;1m$ echo not reached"),
+            "{line}"
+        );
     }
 }
 
@@ -108,7 +160,11 @@ fn artifacts_caches_and_dependencies_are_named_when_they_are_skipped() {
 
     assert_eq!(run.status, 0, "{}", run.text());
     for skipped in ["\"binaries\"", "\"deps\"", "compile (7)"] {
-        assert!(run.text().contains(skipped), "no {skipped} in {}", run.text());
+        assert!(
+            run.text().contains(skipped),
+            "no {skipped} in {}",
+            run.text()
+        );
     }
 }
 
@@ -151,7 +207,17 @@ fn a_command_passes_its_streams_and_its_status() {
 
     let mut child = vk
         .command()
-        .args(["run", "--cpus", "1", "--mem", "512M", "--env", "NAME=vk", "local/default", "--"])
+        .args([
+            "run",
+            "--cpus",
+            "1",
+            "--mem",
+            "512M",
+            "--env",
+            "NAME=vk",
+            "local/default",
+            "--",
+        ])
         .args(["bash", "-c", script])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -163,7 +229,10 @@ fn a_command_passes_its_streams_and_its_status() {
 
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(output.stdout, b"to stdin\nvk\n");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("to stderr\n"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("to stderr\n"),
+        "{output:?}"
+    );
 }
 
 #[test]

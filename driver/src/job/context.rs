@@ -48,7 +48,13 @@ impl JobContext {
                 });
             }
         };
-        Ok(Self { host, job, options, environment, guest: OnceLock::new() })
+        Ok(Self {
+            host,
+            job,
+            options,
+            environment,
+            guest: OnceLock::new(),
+        })
     }
 
     /// What the stage machine has to know.
@@ -63,7 +69,10 @@ impl JobContext {
         Plan {
             steps: Stage::of_steps(&job.steps).collect(),
             after_script,
-            restore_cache: job.caches.iter().any(|cache| has_content(&cache.paths, cache.untracked)),
+            restore_cache: job
+                .caches
+                .iter()
+                .any(|cache| has_content(&cache.paths, cache.untracked)),
             download_artifacts: job.dependencies.iter().any(|dep| !dep.filename.is_empty()),
             archive_cache: cases(|success| {
                 job.caches.iter().any(|cache| {
@@ -121,7 +130,10 @@ impl JobContext {
     pub(super) fn size_request(&self) -> Result<SizeRequest, StageFailure> {
         let size = MachineSize::resolve(self.environment.variables())
             .map_err(|error| configuration(error.to_string()))?;
-        Ok(SizeRequest { cpus: size.cpus, memory_mib: size.mem_mib })
+        Ok(SizeRequest {
+            cpus: size.cpus,
+            memory_mib: size.mem_mib,
+        })
     }
 
     /// The guest, once it is up.
@@ -163,5 +175,8 @@ fn has_content(paths: &[String], untracked: bool) -> bool {
 }
 
 fn cases(applies: impl Fn(bool) -> bool) -> Cases {
-    Cases { on_success: applies(true), on_failure: applies(false) }
+    Cases {
+        on_success: applies(true),
+        on_failure: applies(false),
+    }
 }

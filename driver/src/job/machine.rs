@@ -97,14 +97,22 @@ pub struct StageFailure {
 impl StageFailure {
     /// A failure of `class` without an exit code, about which `message` says all there is.
     pub fn new(class: Failure, message: impl Into<String>) -> Self {
-        Self { class, exit_code: None, message: message.into(), detail: None }
+        Self {
+            class,
+            exit_code: None,
+            message: message.into(),
+            detail: None,
+        }
     }
 
     /// A script that ended with `code`, in the Docker executor's words.
     #[must_use]
     pub fn exit(code: i32) -> Self {
         let exit_code = Some(code);
-        Self { exit_code, ..Self::new(Failure::Script, format!("exit code {code}")) }
+        Self {
+            exit_code,
+            ..Self::new(Failure::Script, format!("exit code {code}"))
+        }
     }
 }
 
@@ -194,7 +202,12 @@ impl JobMachine {
             Slot::DownloadArtifacts,
         ]);
         todo.extend((0..plan.steps.len()).map(Slot::Step));
-        todo.extend([Slot::AfterScript, Slot::ArchiveCache, Slot::UploadArtifacts, Slot::Cleanup]);
+        todo.extend([
+            Slot::AfterScript,
+            Slot::ArchiveCache,
+            Slot::UploadArtifacts,
+            Slot::Cleanup,
+        ]);
         Self {
             plan,
             todo,
@@ -239,7 +252,9 @@ impl JobMachine {
             State::Pausing { until } => Some((*until).min(self.plan.timeout)),
             State::Running(running) => Some(match running.stopping {
                 Some(stopping) => stopping.give_up_at,
-                None => self.stage_deadline(running.slot).map_or(self.plan.timeout, |(at, _)| at),
+                None => self
+                    .stage_deadline(running.slot)
+                    .map_or(self.plan.timeout, |(at, _)| at),
             }),
         }
     }
@@ -259,8 +274,12 @@ impl JobMachine {
     /// The earliest limit of a stage, and which one it is.
     fn stage_deadline(&self, slot: Slot) -> Option<(Duration, StopCause)> {
         let own = match slot {
-            Slot::Step(_) => self.script_deadline.map(|at| (at, StopCause::ScriptTimeout)),
-            Slot::AfterScript => self.after_deadline.map(|at| (at, StopCause::AfterScriptTimeout)),
+            Slot::Step(_) => self
+                .script_deadline
+                .map(|at| (at, StopCause::ScriptTimeout)),
+            Slot::AfterScript => self
+                .after_deadline
+                .map(|at| (at, StopCause::AfterScriptTimeout)),
             _ => None,
         };
         own.filter(|(at, _)| *at < self.plan.timeout)
@@ -311,7 +330,11 @@ impl JobMachine {
     fn cancel_at_once(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         match &self.state {
             State::Running(Running {
-                stopping: Some(Stopping { cause: StopCause::CancelJob, .. }),
+                stopping:
+                    Some(Stopping {
+                        cause: StopCause::CancelJob,
+                        ..
+                    }),
                 ..
             }) => {}
             State::Running(_) => self.stop(now, StopCause::CancelJob, effects),
@@ -334,15 +357,24 @@ impl JobMachine {
     }
 
     fn stop(&mut self, now: Duration, cause: StopCause, effects: &mut Vec<Effect>) {
-        let State::Running(running) = &mut self.state else { return };
+        let State::Running(running) = &mut self.state else {
+            return;
+        };
         let user_script = matches!(running.slot, Slot::Step(_) | Slot::AfterScript);
         let mode = if user_script && cause != StopCause::CancelJob {
             StopMode::Gently
         } else {
             StopMode::AtOnce
         };
-        let grace = if mode == StopMode::Gently { STOP_GRACE } else { Duration::ZERO };
-        running.stopping = Some(Stopping { cause, give_up_at: now + grace + KILL_MARGIN });
+        let grace = if mode == StopMode::Gently {
+            STOP_GRACE
+        } else {
+            Duration::ZERO
+        };
+        running.stopping = Some(Stopping {
+            cause,
+            give_up_at: now + grace + KILL_MARGIN,
+        });
         effects.push(Effect::Stop(mode));
     }
 
@@ -456,11 +488,7 @@ impl JobMachine {
         self.todo.retain(|slot| !matches!(slot, Slot::Step(_)));
     }
 
-    fn after_script_ended(
-        &mut self,
-        result: Result<(), StageFailure>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn after_script_ended(&mut self, result: Result<(), StageFailure>, effects: &mut Vec<Effect>) {
         let Err(failure) = result else { return };
         if self.plan.ignore_after_script_errors {
             effects.push(warning(&format!(
@@ -474,7 +502,11 @@ impl JobMachine {
 
     fn retry_sources(&mut self, effects: &mut Vec<Effect>) {
         // Before the second try only, as in GitLab Runner.
-        let stage = if self.attempt == 2 { Stage::ClearWorktree } else { Stage::GetSources };
+        let stage = if self.attempt == 2 {
+            Stage::ClearWorktree
+        } else {
+            Stage::GetSources
+        };
         self.run(Slot::GetSources, stage, effects);
     }
 
@@ -500,9 +532,10 @@ impl JobMachine {
             Slot::PrepareScript => Some(Stage::PrepareScript),
             Slot::GetSources => Some(Stage::GetSources),
             Slot::RestoreCache => self.plan.restore_cache.then_some(Stage::RestoreCache),
-            Slot::DownloadArtifacts => {
-                self.plan.download_artifacts.then_some(Stage::DownloadArtifacts)
-            }
+            Slot::DownloadArtifacts => self
+                .plan
+                .download_artifacts
+                .then_some(Stage::DownloadArtifacts),
             Slot::Step(index) => {
                 self.begin_steps(now, effects);
                 self.plan.steps.get(index).cloned()
@@ -516,18 +549,28 @@ impl JobMachine {
                 self.plan.after_script.then_some(Stage::AfterScript)
             }
             Slot::ArchiveCache => match self.failure {
-                None => self.plan.archive_cache.on_success.then_some(Stage::ArchiveCache),
-                Some(_) => {
-                    self.plan.archive_cache.on_failure.then_some(Stage::ArchiveCacheOnFailure)
-                }
+                None => self
+                    .plan
+                    .archive_cache
+                    .on_success
+                    .then_some(Stage::ArchiveCache),
+                Some(_) => self
+                    .plan
+                    .archive_cache
+                    .on_failure
+                    .then_some(Stage::ArchiveCacheOnFailure),
             },
             Slot::UploadArtifacts => match self.failure {
-                None => {
-                    self.plan.upload_artifacts.on_success.then_some(Stage::UploadArtifactsOnSuccess)
-                }
-                Some(_) => {
-                    self.plan.upload_artifacts.on_failure.then_some(Stage::UploadArtifactsOnFailure)
-                }
+                None => self
+                    .plan
+                    .upload_artifacts
+                    .on_success
+                    .then_some(Stage::UploadArtifactsOnSuccess),
+                Some(_) => self
+                    .plan
+                    .upload_artifacts
+                    .on_failure
+                    .then_some(Stage::UploadArtifactsOnFailure),
             },
             Slot::Cleanup => Some(Stage::CleanupFileVariables),
         }
@@ -547,7 +590,11 @@ impl JobMachine {
 
     fn run(&mut self, slot: Slot, stage: Stage, effects: &mut Vec<Effect>) {
         effects.push(Effect::Run(stage.clone()));
-        self.state = State::Running(Running { slot, stage, stopping: None });
+        self.state = State::Running(Running {
+            slot,
+            stage,
+            stopping: None,
+        });
     }
 
     fn finish(&mut self, failure: Option<StageFailure>, effects: &mut Vec<Effect>) {
@@ -561,12 +608,10 @@ impl JobMachine {
             StopCause::JobTimeout => self.timeout_failure(),
             StopCause::ScriptTimeout => script_timeout(),
             StopCause::CancelSteps | StopCause::CancelJob => canceled(),
-            StopCause::AfterScriptTimeout => {
-                self.failure.take().unwrap_or_else(|| {
-                    let message = "after_script did not end when it was killed";
-                    StageFailure::new(Failure::System, message)
-                })
-            }
+            StopCause::AfterScriptTimeout => self.failure.take().unwrap_or_else(|| {
+                let message = "after_script did not end when it was killed";
+                StageFailure::new(Failure::System, message)
+            }),
         }
     }
 
@@ -582,7 +627,10 @@ fn canceled() -> StageFailure {
 }
 
 fn script_timeout() -> StageFailure {
-    StageFailure::new(Failure::Timeout, "script timeout: context deadline exceeded")
+    StageFailure::new(
+        Failure::Timeout,
+        "script timeout: context deadline exceeded",
+    )
 }
 
 fn warning(text: &str) -> Effect {

@@ -22,8 +22,14 @@ pub(super) fn plan() -> Plan {
         after_script: true,
         restore_cache: true,
         download_artifacts: true,
-        archive_cache: Cases { on_success: true, on_failure: true },
-        upload_artifacts: Cases { on_success: true, on_failure: true },
+        archive_cache: Cases {
+            on_success: true,
+            on_failure: true,
+        },
+        upload_artifacts: Cases {
+            on_success: true,
+            on_failure: true,
+        },
         timeout: TIMEOUT,
         variables: Variables::default(),
         get_sources_attempts: 1,
@@ -131,11 +137,19 @@ impl Drive {
     }
 
     fn failure(&self) -> StageFailure {
-        self.end.clone().expect("the job is over").failure.expect("it failed")
+        self.end
+            .clone()
+            .expect("the job is over")
+            .failure
+            .expect("it failed")
     }
 
     fn after(&self, stage: &str) -> Vec<&str> {
-        let at = self.stages.iter().position(|name| name == stage).expect("the stage ran");
+        let at = self
+            .stages
+            .iter()
+            .position(|name| name == stage)
+            .expect("the stage ran");
         self.stages[at + 1..].iter().map(String::as_str).collect()
     }
 }
@@ -167,7 +181,10 @@ fn stages_run_in_gitlab_runners_order() {
 
 #[test]
 fn stages_without_work_are_left_out() {
-    let mut drive = Drive::new(Plan { after_script: false, ..small_plan() });
+    let mut drive = Drive::new(Plan {
+        after_script: false,
+        ..small_plan()
+    });
 
     drive.pass_all();
 
@@ -187,7 +204,10 @@ fn stages_without_work_are_left_out() {
 fn a_failed_step_skips_the_others_and_runs_the_rest_as_for_failure() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("step_script").fail(script_failure(42)).pass_all();
+    drive
+        .pass_until("step_script")
+        .fail(script_failure(42))
+        .pass_all();
 
     assert_eq!(
         drive.after("step_script"),
@@ -219,11 +239,18 @@ fn a_failed_preparation_ends_the_job() {
 fn failed_sources_skip_steps_and_after_script_but_not_uploads() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("get_sources").fail(clone_failure()).pass_all();
+    drive
+        .pass_until("get_sources")
+        .fail(clone_failure())
+        .pass_all();
 
     assert_eq!(
         drive.after("get_sources"),
-        ["archive_cache_on_failure", "upload_artifacts_on_failure", "cleanup_file_variables"]
+        [
+            "archive_cache_on_failure",
+            "upload_artifacts_on_failure",
+            "cleanup_file_variables"
+        ]
     );
     assert_eq!(drive.machine.status(), JobStatus::Running);
     assert_eq!(drive.failure(), clone_failure());
@@ -231,10 +258,16 @@ fn failed_sources_skip_steps_and_after_script_but_not_uploads() {
 
 #[test]
 fn the_worktree_is_cleared_before_the_second_attempt_only() {
-    let mut drive = Drive::new(Plan { get_sources_attempts: 3, ..small_plan() });
+    let mut drive = Drive::new(Plan {
+        get_sources_attempts: 3,
+        ..small_plan()
+    });
 
     drive.pass_until("get_sources").fail(clone_failure());
-    drive.wait(Duration::from_secs(5)).pass().fail(clone_failure());
+    drive
+        .wait(Duration::from_secs(5))
+        .pass()
+        .fail(clone_failure());
     drive.wait(Duration::from_secs(10)).pass_all();
 
     assert_eq!(
@@ -256,7 +289,10 @@ fn the_worktree_is_cleared_before_the_second_attempt_only() {
 fn a_failing_after_script_is_ignored_by_default() {
     let mut drive = Drive::new(small_plan());
 
-    drive.pass_until("after_script").fail(script_failure(7)).pass_all();
+    drive
+        .pass_until("after_script")
+        .fail(script_failure(7))
+        .pass_all();
 
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
     assert_eq!(
@@ -267,9 +303,15 @@ fn a_failing_after_script_is_ignored_by_default() {
 
 #[test]
 fn a_failing_after_script_counts_when_its_errors_do() {
-    let mut drive = Drive::new(Plan { ignore_after_script_errors: false, ..small_plan() });
+    let mut drive = Drive::new(Plan {
+        ignore_after_script_errors: false,
+        ..small_plan()
+    });
 
-    drive.pass_until("after_script").fail(script_failure(7)).pass_all();
+    drive
+        .pass_until("after_script")
+        .fail(script_failure(7))
+        .pass_all();
 
     assert_eq!(drive.failure(), script_failure(7));
 }
@@ -277,10 +319,15 @@ fn a_failing_after_script_counts_when_its_errors_do() {
 #[test]
 fn a_failed_upload_fails_a_green_job_but_not_a_red_ones_reason() {
     let mut green = Drive::new(plan());
-    green.pass_until("upload_artifacts_on_success").fail(clone_failure()).pass_all();
+    green
+        .pass_until("upload_artifacts_on_success")
+        .fail(clone_failure())
+        .pass_all();
     let mut red = Drive::new(plan());
     red.pass_until("step_script").fail(script_failure(3));
-    red.pass_until("upload_artifacts_on_failure").fail(clone_failure()).pass_all();
+    red.pass_until("upload_artifacts_on_failure")
+        .fail(clone_failure())
+        .pass_all();
 
     assert_eq!(green.failure(), clone_failure());
     assert_eq!(red.failure(), script_failure(3));
@@ -290,12 +337,18 @@ fn a_failed_upload_fails_a_green_job_but_not_a_red_ones_reason() {
 fn the_job_timeout_ends_everything() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("step_script").wait(TIMEOUT).fail(script_failure(1));
+    drive
+        .pass_until("step_script")
+        .wait(TIMEOUT)
+        .fail(script_failure(1));
 
     assert_eq!(drive.stops, [StopMode::Gently]);
     assert_eq!(drive.after("step_script"), [""; 0]);
     assert_eq!(drive.failure().class, Failure::Timeout);
-    assert_eq!(drive.failure().message, "execution took longer than 1h0m0s seconds");
+    assert_eq!(
+        drive.failure().message,
+        "execution took longer than 1h0m0s seconds"
+    );
     assert!(drive.warnings[0].starts_with("step_script could not run to completion"));
 }
 
@@ -313,25 +366,39 @@ fn a_timeout_while_the_vm_boots_stops_it_at_once_and_says_nothing_of_stages() {
 #[test]
 fn the_script_timeout_leaves_after_script_its_own_time() {
     let variables = script_limit(Duration::from_secs(60));
-    let mut drive = Drive::new(Plan { variables, ..plan() });
+    let mut drive = Drive::new(Plan {
+        variables,
+        ..plan()
+    });
 
-    drive.pass_until("step_script").wait(Duration::from_secs(59)).pass();
+    drive
+        .pass_until("step_script")
+        .wait(Duration::from_secs(59))
+        .pass();
     drive.wait(Duration::from_secs(1)).fail(script_failure(1));
     let status = drive.machine.status();
     drive.pass_all();
 
     assert_eq!(status, JobStatus::TimedOut);
     assert_eq!(drive.after("step_release")[0], "after_script");
-    assert_eq!(drive.failure().message, "script timeout: context deadline exceeded");
+    assert_eq!(
+        drive.failure().message,
+        "script timeout: context deadline exceeded"
+    );
 }
 
 #[test]
 fn after_script_has_five_minutes_by_default() {
     let mut drive = Drive::new(small_plan());
 
-    drive.pass_until("after_script").wait(Duration::from_secs(299));
+    drive
+        .pass_until("after_script")
+        .wait(Duration::from_secs(299));
     assert_eq!(drive.stops, []);
-    drive.wait(Duration::from_secs(1)).fail(script_failure(143)).pass_all();
+    drive
+        .wait(Duration::from_secs(1))
+        .fail(script_failure(143))
+        .pass_all();
 
     assert_eq!(drive.stops, [StopMode::Gently]);
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
@@ -342,7 +409,9 @@ fn after_script_has_five_minutes_by_default() {
 fn a_graceful_cancel_of_the_steps_runs_after_script_and_what_follows() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("step_script").event(Event::Cancel(CancelMode::Graceful));
+    drive
+        .pass_until("step_script")
+        .event(Event::Cancel(CancelMode::Graceful));
     drive.fail(script_failure(1));
     let status = drive.machine.status();
     drive.pass_all();
@@ -363,10 +432,18 @@ fn a_graceful_cancel_of_the_steps_runs_after_script_and_what_follows() {
 
 #[test]
 fn a_graceful_cancel_before_the_steps_ends_the_job() {
-    for stage in ["prepare_executor", "prepare_script", "get_sources", "restore_cache"] {
+    for stage in [
+        "prepare_executor",
+        "prepare_script",
+        "get_sources",
+        "restore_cache",
+    ] {
         let mut drive = Drive::new(plan());
 
-        drive.pass_until(stage).event(Event::Cancel(CancelMode::Graceful)).pass();
+        drive
+            .pass_until(stage)
+            .event(Event::Cancel(CancelMode::Graceful))
+            .pass();
 
         assert_eq!(drive.stops, [StopMode::AtOnce], "{stage}");
         assert_eq!(drive.failure().message, "canceled", "{stage}");
@@ -378,7 +455,10 @@ fn a_graceful_cancel_before_the_steps_ends_the_job() {
 fn a_graceful_cancel_after_the_steps_changes_nothing() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("after_script").event(Event::Cancel(CancelMode::Graceful)).pass_all();
+    drive
+        .pass_until("after_script")
+        .event(Event::Cancel(CancelMode::Graceful))
+        .pass_all();
 
     assert_eq!(drive.stops, []);
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
@@ -388,8 +468,12 @@ fn a_graceful_cancel_after_the_steps_changes_nothing() {
 fn an_immediate_cancel_overrides_a_graceful_one() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("step_script").event(Event::Cancel(CancelMode::Graceful));
-    drive.event(Event::Cancel(CancelMode::Immediate)).fail(script_failure(137));
+    drive
+        .pass_until("step_script")
+        .event(Event::Cancel(CancelMode::Graceful));
+    drive
+        .event(Event::Cancel(CancelMode::Immediate))
+        .fail(script_failure(137));
 
     assert_eq!(drive.stops, [StopMode::Gently, StopMode::AtOnce]);
     assert_eq!(drive.after("step_script"), [""; 0]);
@@ -400,7 +484,9 @@ fn an_immediate_cancel_overrides_a_graceful_one() {
 fn a_stage_that_never_ends_is_given_up() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("step_script").event(Event::Cancel(CancelMode::Graceful));
+    drive
+        .pass_until("step_script")
+        .event(Event::Cancel(CancelMode::Graceful));
     drive.wait(STOP_GRACE);
     assert_eq!(drive.end, None);
     let deadline = drive.machine.next_deadline().expect("it is waited for");
@@ -415,7 +501,9 @@ fn a_stage_that_never_ends_is_given_up() {
 fn a_lost_machine_is_a_system_failure_at_once() {
     let mut drive = Drive::new(plan());
 
-    drive.pass_until("step_script").event(Event::MachineLost("the guest powered off".into()));
+    drive
+        .pass_until("step_script")
+        .event(Event::MachineLost("the guest powered off".into()));
 
     assert_eq!(drive.failure().class, Failure::System);
     assert_eq!(drive.failure().message, "the guest powered off");
@@ -423,7 +511,10 @@ fn a_lost_machine_is_a_system_failure_at_once() {
 
 #[test]
 fn a_cancel_between_two_attempts_ends_the_job() {
-    let mut drive = Drive::new(Plan { get_sources_attempts: 2, ..plan() });
+    let mut drive = Drive::new(Plan {
+        get_sources_attempts: 2,
+        ..plan()
+    });
 
     drive.pass_until("get_sources").fail(clone_failure());
     drive.event(Event::Cancel(CancelMode::Graceful));

@@ -59,7 +59,9 @@ impl Plan {
         } else {
             (Duration::from_secs(1), LONGEST_LINEAR_PAUSE)
         };
-        let factor = 2_u32.checked_pow(failed.saturating_sub(1)).unwrap_or(u32::MAX);
+        let factor = 2_u32
+            .checked_pow(failed.saturating_sub(1))
+            .unwrap_or(u32::MAX);
         first.saturating_mul(factor).min(longest)
     }
 }
@@ -69,8 +71,13 @@ mod tests {
     use super::*;
 
     fn pauses(exponential_backoff: bool) -> Vec<u64> {
-        let plan = Plan { exponential_backoff, ..super::super::machine_tests::plan() };
-        (1..=8).map(|failed| plan.retry_pause(failed).as_secs()).collect()
+        let plan = Plan {
+            exponential_backoff,
+            ..super::super::machine_tests::plan()
+        };
+        (1..=8)
+            .map(|failed| plan.retry_pause(failed).as_secs())
+            .collect()
     }
 
     #[test]

@@ -31,7 +31,14 @@ impl Printer {
     pub(super) fn new(config: TraceConfig, sections: bool) -> Self {
         let mut trace = Trace::new(config);
         let own = Some(trace.open(OWN, StreamKind::Out));
-        Self { trace, own, work: None, sections, pending: Vec::new(), taken: 0 }
+        Self {
+            trace,
+            own,
+            work: None,
+            sections,
+            pending: Vec::new(),
+            taken: 0,
+        }
     }
 
     /// The lines before the first stage (facts, build §1.9.2).
@@ -74,8 +81,10 @@ impl Printer {
             self.own(&lines::section_start(SystemTime::now(), &stage.name()));
         }
         self.own(&lines::title(&stage.title()));
-        self.work =
-            Some((self.trace.open(WORK, StreamKind::Out), self.trace.open(WORK, StreamKind::Err)));
+        self.work = Some((
+            self.trace.open(WORK, StreamKind::Out),
+            self.trace.open(WORK, StreamKind::Err),
+        ));
     }
 
     /// Closes a stage: what its streams held back comes out before the section's end.
@@ -161,8 +170,11 @@ impl Printer {
 
 /// `text` with everything hidden that a trace made by `config` hides.
 pub(super) fn masked(config: TraceConfig, text: &str) -> String {
-    let mut trace =
-        Trace::new(TraceConfig { timestamps: false, limit_bytes: u64::MAX, ..config });
+    let mut trace = Trace::new(TraceConfig {
+        timestamps: false,
+        limit_bytes: u64::MAX,
+        ..config
+    });
     let now = SystemTime::UNIX_EPOCH;
     let stream = trace.open(OWN, StreamKind::Out);
     trace.write(&stream, now, text.as_bytes());

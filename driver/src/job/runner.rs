@@ -52,7 +52,12 @@ pub struct JobRun<'a> {
 }
 
 /// Runs `job` to its end and answers how it ended. The VM is gone when this returns.
-pub async fn run_job(host: Arc<Host>, job: CiJob, options: JobOptions, run: JobRun<'_>) -> JobResult {
+pub async fn run_job(
+    host: Arc<Host>,
+    job: CiJob,
+    options: JobOptions,
+    run: JobRun<'_>,
+) -> JobResult {
     let meter = UsageMeter::start();
     let context = match JobContext::new(host, job, options) {
         Ok(context) => Arc::new(context),
@@ -160,7 +165,13 @@ impl Runner<'_> {
         let deadline = self.machine.next_deadline().map(|due| self.began + due);
         let room = self.writer.printer.backlog() < TRACE_BACKLOG;
         let guest = self.context.guest();
-        let Self { cancel, cancel_open, writer, stage, .. } = self;
+        let Self {
+            cancel,
+            cancel_open,
+            writer,
+            stage,
+            ..
+        } = self;
         tokio::select! {
             biased;
             mode = cancel.recv(), if *cancel_open => {
@@ -210,7 +221,12 @@ impl Runner<'_> {
         let io = StageIo::new(sender, stopped);
         let context = Arc::clone(&self.context);
         let task = tokio::spawn(stages::run(context, stage.clone(), moment, io));
-        self.stage = Some(RunningStage { stage, output, stop, task });
+        self.stage = Some(RunningStage {
+            stage,
+            output,
+            stop,
+            task,
+        });
     }
 
     /// Closes the stage that ended and says what its end means to the machine.
@@ -230,7 +246,9 @@ impl Runner<'_> {
     }
 
     fn abandon_stage(&mut self) {
-        let Some(mut running) = self.stage.take() else { return };
+        let Some(mut running) = self.stage.take() else {
+            return;
+        };
         running.task.abort();
         while let Ok(output) = running.output.try_recv() {
             self.writer.printer.output(&output);
@@ -260,7 +278,10 @@ fn result(
         None => failure,
         Some(error) => Some(trace_lost(error)),
     };
-    let mut result = JobResult { output_len: writer.printer.len(), ..JobResult::default() };
+    let mut result = JobResult {
+        output_len: writer.printer.len(),
+        ..JobResult::default()
+    };
     if let Some(failure) = failure {
         result.failure = Some(failure.class);
         result.exit_code = failure.exit_code;
@@ -294,11 +315,16 @@ async fn sleep_until(deadline: Option<Instant>) {
 
 /// The running stage's next output, or its end once all output was read.
 async fn next_of_stage(stage: Option<&mut RunningStage>) -> Woken {
-    let Some(running) = stage else { return std::future::pending().await };
+    let Some(running) = stage else {
+        return std::future::pending().await;
+    };
     if let Some(output) = running.output.recv().await {
         return Woken::Output(output);
     }
     Woken::StageDone((&mut running.task).await.unwrap_or_else(|error| {
-        Err(StageFailure::new(Failure::System, format!("the stage broke off: {error}")))
+        Err(StageFailure::new(
+            Failure::System,
+            format!("the stage broke off: {error}"),
+        ))
     }))
 }

@@ -17,7 +17,11 @@ pub(super) struct TraceWriter<'a> {
 
 impl<'a> TraceWriter<'a> {
     pub(super) fn new(printer: Printer, out: &'a mut (dyn AsyncWrite + Send + Unpin)) -> Self {
-        Self { printer, out, failed: None }
+        Self {
+            printer,
+            out,
+            failed: None,
+        }
     }
 
     /// Why the trace could not be written, if it could not.

@@ -13,12 +13,16 @@ pub(super) struct UsageMeter {
 
 impl UsageMeter {
     pub(super) fn start() -> Self {
-        Self { began: Instant::now() }
+        Self {
+            began: Instant::now(),
+        }
     }
 
     /// What the job's VM used. To be called while the VM still is there.
     pub(super) fn of_guest(context: &JobContext) -> Usage {
-        let Some(guest) = context.guest() else { return Usage::default() };
+        let Some(guest) = context.guest() else {
+            return Usage::default();
+        };
         let size = guest.size();
         let stats = guest.machine_stats();
         Usage {
@@ -32,7 +36,10 @@ impl UsageMeter {
 
     /// Adds the time the whole job took, cleanup included.
     pub(super) fn finish(&self, guest: Usage) -> Usage {
-        Usage { wall_ms: millis(self.began.elapsed()), ..guest }
+        Usage {
+            wall_ms: millis(self.began.elapsed()),
+            ..guest
+        }
     }
 }
 

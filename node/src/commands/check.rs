@@ -23,16 +23,31 @@ pub(crate) struct CheckArgs {
 pub(crate) async fn run(host: &HostArgs, args: &CheckArgs) -> Status {
     let checks = check_host(&host.open()).await;
     let can_run = checks.iter().all(|check| check.verdict != Verdict::Missing);
-    let text = if args.json { json(&checks, can_run) } else { lines(&checks) };
+    let text = if args.json {
+        json(&checks, can_run)
+    } else {
+        lines(&checks)
+    };
     // A reader that closed early has seen enough.
     let _ = io::stdout().write_all(text.as_bytes());
-    if can_run { exit::SUCCESS } else { exit::CANNOT_RUN }
+    if can_run {
+        exit::SUCCESS
+    } else {
+        exit::CANNOT_RUN
+    }
 }
 
 fn lines(checks: &[Check]) -> String {
     checks
         .iter()
-        .map(|check| format!("{:7} {}: {}\n", check.verdict.name(), check.subject, check.detail))
+        .map(|check| {
+            format!(
+                "{:7} {}: {}\n",
+                check.verdict.name(),
+                check.subject,
+                check.detail
+            )
+        })
         .collect()
 }
 
@@ -47,5 +62,8 @@ fn json(checks: &[Check], can_run: bool) -> String {
             })
         })
         .collect();
-    format!("{:#}\n", serde_json::json!({"can_run": can_run, "checks": checks}))
+    format!(
+        "{:#}\n",
+        serde_json::json!({"can_run": can_run, "checks": checks})
+    )
 }

@@ -91,7 +91,10 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
     if let Some(path) = &args.result
         && let Err(error) = write_result(path, &result)
     {
-        complain(&format!("cannot write the result to {}: {error}", path.display()));
+        complain(&format!(
+            "cannot write the result to {}: {error}",
+            path.display()
+        ));
         return exit::SYSTEM;
     }
     Status::of_job(result.failure)
@@ -170,7 +173,10 @@ async fn open_trace(path: Option<&Path>) -> Result<Box<dyn AsyncWrite + Send + U
         None => Ok(Box::new(tokio::io::stdout())),
         Some(path) => match tokio::fs::File::create(path).await {
             Ok(file) => Ok(Box::new(file)),
-            Err(error) => Err(format!("cannot write the trace to {}: {error}", path.display())),
+            Err(error) => Err(format!(
+                "cannot write the trace to {}: {error}",
+                path.display()
+            )),
         },
     }
 }
@@ -191,7 +197,11 @@ async fn run_loaded(
             progress.clear();
         }
     };
-    let run = JobRun { trace, cancel, observer: &mut observer };
+    let run = JobRun {
+        trace,
+        cancel,
+        observer: &mut observer,
+    };
     Ok(match loaded {
         Loaded::Refused(refused) => refuse_job(refused, run).await,
         Loaded::Job(job) => {

@@ -56,7 +56,10 @@ pub(crate) async fn run(host: &HostArgs, args: RunArgs) -> Status {
         image: args.image,
         argv: args.command,
         env: args.env,
-        size: SizeRequest { cpus: args.cpus, memory_mib: args.mem },
+        size: SizeRequest {
+            cpus: args.cpus,
+            memory_mib: args.mem,
+        },
     };
     let progress = Progress::start("booting the VM");
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());

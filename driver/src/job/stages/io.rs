@@ -36,7 +36,10 @@ impl StageIo {
         output: mpsc::Sender<StageOutput>,
         stop: watch::Receiver<Option<StopMode>>,
     ) -> Self {
-        Self { out: StageOut(output), stop: StopSignal(stop) }
+        Self {
+            out: StageOut(output),
+            stop: StopSignal(stop),
+        }
     }
 }
 

@@ -19,18 +19,27 @@ pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<()
         .within(context.host.limits())
         .map_err(|error| configuration(error.to_string()))?;
     let image = image_name(context);
-    let spec = GuestSpec { image: image.clone(), size, hostname: hostname(context) };
-    io.out.send(StageOutput::Own(format!("Using vk executor with image {image} ..."))).await;
+    let spec = GuestSpec {
+        image: image.clone(),
+        size,
+        hostname: hostname(context),
+    };
+    io.out
+        .send(StageOutput::Own(format!(
+            "Using vk executor with image {image} ..."
+        )))
+        .await;
     let booted = tokio::select! {
         booted = Guest::boot(&context.host, spec) => booted,
         _ = io.stop.stopped() => return Err(system("the VM was stopped while it booted".to_owned())),
     };
     let guest = booted.map_err(|error| StageFailure::new(class_of(&error), chain(&error)))?;
-    io.out.send(StageOutput::Own(format!(
-        "Booted a microVM with {} vCPUs and {} MiB of memory",
-        size.cpus, size.memory_mib
-    )))
-    .await;
+    io.out
+        .send(StageOutput::Own(format!(
+            "Booted a microVM with {} vCPUs and {} MiB of memory",
+            size.cpus, size.memory_mib
+        )))
+        .await;
     context.guest_is_up(Arc::new(guest));
     Ok(())
 }
@@ -46,7 +55,9 @@ fn class_of(error: &BootError) -> Failure {
 
 /// A job whose services do not run would go green falsely.
 fn refuse_services(context: &JobContext) -> Result<(), StageFailure> {
-    let Some(service) = context.job.services.first() else { return Ok(()) };
+    let Some(service) = context.job.services.first() else {
+        return Ok(());
+    };
     Err(configuration(format!(
         "the job has services (\"{}\"), which vk does not run yet: take them out of the job",
         service.name
@@ -54,13 +65,24 @@ fn refuse_services(context: &JobContext) -> Result<(), StageFailure> {
 }
 
 fn image_name(context: &JobContext) -> String {
-    let name = context.job.image.as_ref().map_or("", |image| image.name.as_str());
+    let name = context
+        .job
+        .image
+        .as_ref()
+        .map_or("", |image| image.name.as_str());
     let name = context.environment.variables().expand(name);
-    if name.trim().is_empty() { DEFAULT_IMAGE.to_owned() } else { name }
+    if name.trim().is_empty() {
+        DEFAULT_IMAGE.to_owned()
+    } else {
+        name
+    }
 }
 
 /// The guest's host name: what GitLab Runner's Docker executor calls a job's container.
 fn hostname(context: &JobContext) -> String {
     let job = &context.job.job;
-    format!("runner-{}-project-{}-job-{}", job.runner_id, job.project_id, job.id)
+    format!(
+        "runner-{}-project-{}-job-{}",
+        job.runner_id, job.project_id, job.id
+    )
 }

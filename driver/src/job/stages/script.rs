@@ -77,7 +77,9 @@ async fn run_in(guest: &Guest, script: String, io: &mut StageIo) -> Result<(), S
             ExecEvent::Stderr(bytes) => held = Some(StageOutput::Stderr(bytes)),
             ExecEvent::Exited(exited) => {
                 if exited.oom_kills > 0 {
-                    io.out.send(StageOutput::Warning(out_of_memory(exited.oom_kills))).await;
+                    io.out
+                        .send(StageOutput::Warning(out_of_memory(exited.oom_kills)))
+                        .await;
                 }
                 return exit(exited.status.shell_code());
             }
@@ -87,7 +89,11 @@ async fn run_in(guest: &Guest, script: String, io: &mut StageIo) -> Result<(), S
 
 /// What an exit code means for the stage.
 fn exit(code: i32) -> Result<(), StageFailure> {
-    if code == 0 { Ok(()) } else { Err(StageFailure::exit(code)) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(StageFailure::exit(code))
+    }
 }
 
 fn out_of_memory(kills: u64) -> String {

@@ -19,19 +19,31 @@ pub(super) async fn run(
 
 fn warnings(context: &JobContext, stage: &Stage) -> Vec<String> {
     let job = &context.job;
-    let success =
-        !matches!(stage, Stage::ArchiveCacheOnFailure | Stage::UploadArtifactsOnFailure);
+    let success = !matches!(
+        stage,
+        Stage::ArchiveCacheOnFailure | Stage::UploadArtifactsOnFailure
+    );
     match stage {
         Stage::RestoreCache => job
             .caches
             .iter()
-            .map(|cache| format!("vk does not restore caches yet: skipped cache \"{}\"", cache.key))
+            .map(|cache| {
+                format!(
+                    "vk does not restore caches yet: skipped cache \"{}\"",
+                    cache.key
+                )
+            })
             .collect(),
         Stage::ArchiveCache | Stage::ArchiveCacheOnFailure => job
             .caches
             .iter()
             .filter(|cache| cache.when.applies(success))
-            .map(|cache| format!("vk does not save caches yet: skipped cache \"{}\"", cache.key))
+            .map(|cache| {
+                format!(
+                    "vk does not save caches yet: skipped cache \"{}\"",
+                    cache.key
+                )
+            })
             .collect(),
         Stage::DownloadArtifacts => job
             .dependencies
@@ -49,7 +61,11 @@ fn warnings(context: &JobContext, stage: &Stage) -> Vec<String> {
             .iter()
             .filter(|artifact| artifact.when.applies(success))
             .map(|artifact| {
-                let name = if artifact.name.is_empty() { "artifacts" } else { &artifact.name };
+                let name = if artifact.name.is_empty() {
+                    "artifacts"
+                } else {
+                    &artifact.name
+                };
                 let paths = artifact.paths.join(", ");
                 format!("vk does not upload artifacts yet: skipped \"{name}\" ({paths})")
             })

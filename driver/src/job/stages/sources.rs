@@ -30,11 +30,23 @@ pub(super) async fn run(
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
     let environment = context.environment_at(moment.status);
-    hook(context, &environment, HookName::PreGetSourcesScript, &mut io).await?;
+    hook(
+        context,
+        &environment,
+        HookName::PreGetSourcesScript,
+        &mut io,
+    )
+    .await?;
     let tree = check_out(context, &environment, moment, &mut io).await?;
     put(context, &environment, &tree, &mut io).await?;
     drop(tree);
-    hook(context, &environment, HookName::PostGetSourcesScript, &mut io).await
+    hook(
+        context,
+        &environment,
+        HookName::PostGetSourcesScript,
+        &mut io,
+    )
+    .await
 }
 
 async fn hook(
@@ -61,11 +73,18 @@ async fn check_out(
     if settings.submodule_strategy == SubmoduleStrategy::Invalid {
         return Err(system("unknown GIT_SUBMODULE_STRATEGY".to_owned()));
     }
-    let work_dir =
-        context.work_dir().ok_or_else(|| system("there is no folder to check out in".into()))?;
+    let work_dir = context
+        .work_dir()
+        .ok_or_else(|| system("there is no folder to check out in".into()))?;
     let correlation_id = environment
         .is_on(FeatureFlag::GitalyCorrelationId)
-        .then(|| context.options.correlation_id.clone().unwrap_or_else(made_up_id));
+        .then(|| {
+            context
+                .options
+                .correlation_id
+                .clone()
+                .unwrap_or_else(made_up_id)
+        });
     let job = &context.job;
     let agent = format!("vk {} linux/amd64", env!("CARGO_PKG_VERSION"));
     let request = CheckoutRequest {
@@ -143,7 +162,9 @@ fn submodules<'a>(
         depth: u32::try_from(settings.submodule_depth).unwrap_or(0),
         paths: &settings.submodule_paths,
         update_flags: &settings.submodule_update_flags,
-        force_https: settings.submodule_force_https.then(|| ssh_server(environment)),
+        force_https: settings
+            .submodule_force_https
+            .then(|| ssh_server(environment)),
     })
 }
 
@@ -154,7 +175,13 @@ fn ssh_server(environment: &JobEnvironment) -> SshServer<'_> {
         "" => variables.value("CI_SERVER_HOST"),
         host => host,
     };
-    SshServer { host, port: variables.value("CI_SERVER_SHELL_SSH_PORT").parse().unwrap_or(22) }
+    SshServer {
+        host,
+        port: variables
+            .value("CI_SERVER_SHELL_SSH_PORT")
+            .parse()
+            .unwrap_or(22),
+    }
 }
 
 async fn put(
@@ -204,7 +231,11 @@ struct Waiting {
 impl Lines {
     fn new(limit: u64) -> Arc<Self> {
         let waiting = Mutex::new(Waiting::default());
-        Arc::new(Self { waiting, arrived: Notify::new(), limit })
+        Arc::new(Self {
+            waiting,
+            arrived: Notify::new(),
+            limit,
+        })
     }
 
     fn push(&self, line: SourceLine) {
