@@ -11,15 +11,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 /// User of a job token.
 pub const USER: &str = "gitlab-ci-token";
-
-/// How long a stalled answer stays silent, unless its reader goes first.
-const STALL: Duration = Duration::from_secs(600);
 
 /// Bare repositories in a folder of their own.
 #[derive(Debug)]
@@ -83,7 +81,17 @@ impl Repos {
     /// When no port can be had.
     #[must_use]
     pub fn serve(self, token: &str) -> GitServer {
-        GitServer::start(self, token)
+        GitServer::start(self, token, None)
+    }
+
+    /// The same over TLS, with a certificate that nobody else knows: see [`GitServer::ca_pem`].
+    ///
+    /// # Panics
+    ///
+    /// When no port or no certificate can be had.
+    #[must_use]
+    pub fn serve_tls(self, token: &str) -> GitServer {
+        GitServer::start(self, token, Some(Tls::new()))
     }
 }
 
@@ -167,16 +175,43 @@ struct Shared {
     stopping: AtomicBool,
 }
 
+/// A certificate for 127.0.0.1 that signs itself.
+#[derive(Clone, Debug)]
+struct Tls {
+    config: Arc<ServerConfig>,
+    pem: String,
+}
+
+impl Tls {
+    fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
+            .expect("a certificate of our own");
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows TLS")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .expect("the key is the certificate's");
+        Self {
+            config: Arc::new(config),
+            pem: made.cert.pem(),
+        }
+    }
+}
+
 /// A running server; stops when dropped.
 #[derive(Debug)]
 pub struct GitServer {
     address: SocketAddr,
+    tls: Option<Tls>,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 impl GitServer {
-    fn start(repos: Repos, token: &str) -> Self {
+    fn start(repos: Repos, token: &str, tls: Option<Tls>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
         let address = listener.local_addr().expect("the port's number");
         let shared = Arc::new(Shared {
@@ -188,19 +223,28 @@ impl GitServer {
         });
         let acceptor = std::thread::spawn({
             let shared = Arc::clone(&shared);
-            move || accept(&listener, &shared)
+            let config = tls.as_ref().map(|tls| Arc::clone(&tls.config));
+            move || accept(&listener, config.as_ref(), &shared)
         });
         Self {
             address,
+            tls,
             shared,
             acceptor: Some(acceptor),
         }
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// `http://127.0.0.1:PORT`, or `https://…`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// The certificate to trust; empty without TLS.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        self.tls.as_ref().map_or("", |tls| &tls.pem)
     }
 
     /// `127.0.0.1:PORT`, for the golden jobs' `@HOST@`.
@@ -254,23 +298,54 @@ impl Drop for GitServer {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
         let Ok(stream) = stream else { continue };
-        let shared = Arc::clone(shared);
-        std::thread::spawn(move || {
-            // A client that went away is no trouble of ours.
-            let _ = serve(&stream, &shared);
+        let (shared, tls) = (Arc::clone(shared), tls.cloned());
+        // A client that goes away is no trouble of ours.
+        std::thread::spawn(move || match tls {
+            None => serve(stream, &shared),
+            Some(config) => {
+                let session = ServerConnection::new(config).map_err(io::Error::other)?;
+                serve(TlsSide(StreamOwned::new(session, stream)), &shared)
+            }
         });
     }
 }
 
+/// The server's side of a TLS connection. It says goodbye: without that, a client takes the end for a
+/// truncation.
+struct TlsSide(StreamOwned<ServerConnection, TcpStream>);
+
+impl Read for TlsSide {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for TlsSide {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for TlsSide {
+    fn drop(&mut self) {
+        self.0.conn.send_close_notify();
+        let _ = self.0.flush();
+    }
+}
+
 /// Answers one request and closes the connection.
-fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let mut reader = BufReader::new(stream);
+fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
+    let mut reader = BufReader::new(&mut stream);
     let Some(request) = read_head(&mut reader)? else {
         return Ok(());
     };
@@ -279,23 +354,29 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     match take_fault(shared, &request.path) {
         Some(Fault::RedirectTo(base)) => {
             let target = format!("{base}{}?{}", request.path, request.query);
-            head(stream, "302 Found", &[("Location", &target)])
+            head(&mut stream, "302 Found", &[("Location", &target)])
         }
-        Some(Fault::Status(code)) => head(stream, &format!("{code} Fault"), &[]),
+        Some(Fault::Status(code)) => head(&mut stream, &format!("{code} Fault"), &[]),
         Some(Fault::Stall) => {
-            head(stream, "200 OK", &[("Content-Length", "1000000")])?;
-            stream.set_read_timeout(Some(STALL))?;
-            reader.read(&mut [0]).map(|_| ())
+            head(&mut stream, "200 OK", &[("Content-Length", "1000000")])?;
+            // Until the client goes.
+            stream.read(&mut [0]).map(|_| ())
         }
         fault if is_allowed(&request, &shared.token) => {
             let limit = match fault {
                 Some(Fault::DropAfter(bytes)) => Some(bytes),
                 _ => None,
             };
-            backend(stream, shared.repos.root.path(), &request, &body, limit)
+            backend(
+                &mut stream,
+                shared.repos.root.path(),
+                &request,
+                &body,
+                limit,
+            )
         }
         _ => head(
-            stream,
+            &mut stream,
             "401 Unauthorized",
             &[("WWW-Authenticate", "Basic realm=\"GitLab\"")],
         ),
@@ -372,7 +453,7 @@ fn read_body(reader: &mut impl BufRead, request: &Request) -> io::Result<Vec<u8>
 
 /// Runs `git http-backend` (RFC 3875 and its manual page) and passes its answer on, cut after `limit` bytes.
 fn backend(
-    mut stream: &TcpStream,
+    stream: &mut impl Write,
     root: &Path,
     request: &Request,
     body: &[u8],
@@ -442,7 +523,7 @@ fn backend(
     process.wait().map(|_| ())
 }
 
-fn start(mut stream: &TcpStream, status: &str, headers: &[(&str, &str)]) -> io::Result<()> {
+fn start(stream: &mut impl Write, status: &str, headers: &[(&str, &str)]) -> io::Result<()> {
     let mut text = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
     for (name, value) in headers {
         text += &format!("{name}: {value}\r\n");
@@ -450,7 +531,7 @@ fn start(mut stream: &TcpStream, status: &str, headers: &[(&str, &str)]) -> io::
     stream.write_all(text.as_bytes())
 }
 
-fn head(mut stream: &TcpStream, status: &str, headers: &[(&str, &str)]) -> io::Result<()> {
+fn head(stream: &mut impl Write, status: &str, headers: &[(&str, &str)]) -> io::Result<()> {
     start(stream, status, headers)?;
     if headers.iter().all(|(name, _)| *name != "Content-Length") {
         stream.write_all(b"Content-Length: 0\r\n")?;

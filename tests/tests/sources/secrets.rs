@@ -251,3 +251,19 @@ async fn checkout_under_odd_settings() {
     .unwrap();
     assert!(!checkout.project_dir().join(".git/hooks").exists());
 }
+
+#[tokio::test]
+async fn a_server_s_own_certificate_is_trusted_when_it_is_given_and_else_not() {
+    let server = Repos::golden().serve_tls(TOKEN);
+    let (sources, flags) = (sources(&server.repo_url("web")), Flags::default());
+    let with = |ca_pem| CheckoutRequest {
+        ca_pem,
+        ..request(&sources, &flags)
+    };
+
+    Bench::new().run(with(Some(server.ca_pem()))).await.unwrap();
+    let mut bench = Bench::new();
+    let error = bench.run(with(None)).await.unwrap_err();
+
+    assert!(bench.errors().contains("certificate"), "{error}");
+}
