@@ -48,6 +48,9 @@ rootfs_unpack() {
     done
     mkdir -p -- "$root"/var/lib/dpkg/{info,triggers,updates}
     printf '1\n' >"$root/var/lib/dpkg/info/format"
+    # Without these two dpkg would run every trigger of every package at its first use.
+    : >"$root/var/lib/dpkg/triggers/Lock"
+    : >"$root/var/lib/dpkg/triggers/Unincorp"
     : >"$root/var/lib/dpkg/available"
     while read -r deb; do
         dpkg-deb --fsys-tarfile "$apt_dir/archives/$deb" >"$work/data.tar"
@@ -79,7 +82,7 @@ rootfs_register() {
             cp -- "$file" "$prefix.${file##*/}"
         fi
     done
-    tar --list --file "$work/data.tar" | sed -e 's,^\./*,/,' -e 's,\(.\)/$,\1,' -e 's,^/$,/.,' >"$prefix.list"
+    tar --list --quoting-style=literal --file "$work/data.tar" | sed -e 's,^\./*,/,' -e 's,\(.\)/$,\1,' -e 's,^/$,/.,' >"$prefix.list"
     {
         printf 'Package: %s\nStatus: install ok installed\n' "$name"
         sed -e '/^Package:/d' -e '/^[[:space:]]*$/d' "$control/control"
