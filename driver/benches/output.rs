@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use vk_driver::output::{StreamKind, Trace, TraceConfig};
 
 /// Bytes of text per iteration.
@@ -138,5 +138,12 @@ fn output(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, output);
-criterion_main!(benches);
+mod groups {
+    #![allow(missing_docs)]
+
+    use super::output;
+
+    criterion::criterion_group!(benches, output);
+}
+
+criterion::criterion_main!(groups::benches);

@@ -1,15 +1,15 @@
 //! Finds where patterns end in a text that comes in pieces.
 //!
-//! [`Grams`] skips what cannot begin a pattern; the automaton reads the rest, and the last bytes of
+//! [`Skip`] passes over what cannot begin a pattern; the automaton reads the rest, and the last bytes of
 //! each piece, so that its state at the piece's end is that of the whole text.
 
-use super::grams::{Grams, Look};
+use super::skip::{Look, Skip};
 use super::trie::{ROOT, Trie};
 
 /// A fixed set of patterns.
 pub(super) struct Finder {
     trie: Trie,
-    grams: Grams,
+    skip: Skip,
 }
 
 /// How far the search has come in one text.
@@ -38,7 +38,7 @@ impl Finder {
         }
         Some(Finder {
             trie: Trie::new(&patterns),
-            grams: Grams::new(&patterns),
+            skip: Skip::new(&patterns),
         })
     }
 
@@ -48,7 +48,7 @@ impl Finder {
         let mut until = at;
         while at < piece.len() {
             if cursor.state == ROOT && at >= until {
-                match self.grams.look(piece, at) {
+                match self.skip.look(piece, at) {
                     Look::Maybe { from, until: end } => (at, until) = (from, end),
                     Look::NotBefore(from) => (at, until) = (from, piece.len()),
                 }
@@ -66,7 +66,7 @@ impl Finder {
                 });
             }
             let depth = self.trie.depth(state);
-            if at >= until && at < piece.len() && depth < self.grams.gram() && depth <= at {
+            if at >= until && at < piece.len() && depth < self.skip.shortest() && depth <= at {
                 // Too little read to be worth going on: let the filter look at it once more.
                 cursor.state = ROOT;
                 at -= depth;

@@ -2,8 +2,10 @@
 //!
 //! Let every pattern be at least `gram + stride - 1` bytes long. Wherever one stands in the text, one
 //! of its first `stride` grams (runs of `gram` bytes) lies on a position divisible by `stride`. So it
-//! is enough to look at one gram every `stride` bytes and ask whether it is among those, which a
-//! table of 65,536 bits answers, wrongly with "yes" now and then.
+//! is enough to look at one gram every `stride` bytes and ask whether it is among those, which two
+//! tables of 65,536 bits answer, wrongly with "yes" now and then.
+
+use super::skip::Look;
 
 /// Longest gram in bytes: what one load fetches.
 const MAX_GRAM: usize = 4;
@@ -12,51 +14,47 @@ const MAX_GRAM: usize = 4;
 /// covers go through the automaton one by one.
 const MAX_STRIDE: usize = 13;
 
-/// Most grams in the table: so that a random gram is found in it by mistake once in 16 times.
+/// Most grams in the tables: so that a random gram is found in one by mistake once in 16 times, in
+/// both once in 256.
 const MAX_GRAMS: usize = 4096;
 
-/// The table of grams.
+/// The grams, each a bit of either table.
 pub(super) struct Grams {
-    bits: Box<[u64; 1024]>,
+    first: Table,
+    second: Table,
     gram: usize,
     stride: usize,
 }
 
-/// What looking at one stretch of text tells.
-pub(super) enum Look {
-    /// No pattern begins before `from`; the gram that ends at `until` may belong to one.
-    Maybe { from: usize, until: usize },
-    /// No pattern begins before this position; behind it the text is too short to tell.
-    NotBefore(usize),
-}
-
 impl Grams {
-    /// The table for `patterns`, none of them empty.
+    /// The tables for `patterns`, none of them empty.
     pub(super) fn new(patterns: &[Vec<u8>]) -> Grams {
         let shortest = patterns.iter().map(Vec::len).min().unwrap_or(1);
         let gram = shortest.min(MAX_GRAM);
         let room = (MAX_GRAMS / patterns.len().max(1)).max(1);
         let stride = (shortest - gram + 1).min(MAX_STRIDE).min(room);
         let mut grams = Grams {
-            bits: Box::new([0; 1024]),
+            first: Table::default(),
+            second: Table::default(),
             gram,
             stride,
         };
         for pattern in patterns {
             for window in pattern[..gram + stride - 1].windows(gram) {
-                let hash = match gram {
-                    1 => hash::<1>(window),
-                    2 => hash::<2>(window),
-                    3 => hash::<3>(window),
-                    _ => hash::<4>(window),
+                let gram = match gram {
+                    1 => number::<1>(window),
+                    2 => number::<2>(window),
+                    3 => number::<3>(window),
+                    _ => number::<4>(window),
                 };
-                grams.bits[usize::from(hash >> 6)] |= 1 << (hash & 63);
+                grams.first.insert(hash(gram, FIRST));
+                grams.second.insert(hash(gram, SECOND));
             }
         }
         grams
     }
 
-    /// Bytes of a gram. The automaton may hand back to this filter what it read of fewer.
+    /// Bytes of a gram.
     pub(super) fn gram(&self) -> usize {
         self.gram
     }
@@ -75,7 +73,7 @@ impl Grams {
         let back = self.stride - 1;
         let mut at = from + back;
         while let Some(window) = text.get(at..at + GRAM) {
-            if self.holds(hash::<GRAM>(window)) {
+            if self.holds(number::<GRAM>(window)) {
                 return Look::Maybe {
                     from: at - back,
                     until: at + GRAM,
@@ -86,25 +84,46 @@ impl Grams {
         Look::NotBefore((at - back).min(text.len()))
     }
 
-    fn holds(&self, hash: u16) -> bool {
-        self.bits[usize::from(hash >> 6)] >> (hash & 63) & 1 != 0
+    fn holds(&self, gram: u32) -> bool {
+        self.first.holds(hash(gram, FIRST)) && self.second.holds(hash(gram, SECOND))
     }
 }
 
-/// The bit that stands for a gram of `GRAM` bytes: itself where 16 bits hold it.
-fn hash<const GRAM: usize>(window: &[u8]) -> u16 {
-    let number = match *window {
-        [a] => u32::from(a),
-        [a, b] => u32::from_le_bytes([a, b, 0, 0]),
-        [a, b, c] => u32::from_le_bytes([a, b, c, 0]),
-        [a, b, c, d, ..] => u32::from_le_bytes([a, b, c, d]),
-        [] => 0,
-    };
-    match GRAM {
-        1 | 2 => number as u16,
-        // 2^32 divided by the golden ratio: spreads what differs into the upper bits.
-        _ => (number.wrapping_mul(0x9e37_79b1) >> 16) as u16,
+/// A set of 16-bit numbers.
+struct Table(Box<[u64; 1024]>);
+
+impl Default for Table {
+    fn default() -> Table {
+        Table(Box::new([0; 1024]))
     }
+}
+
+impl Table {
+    fn insert(&mut self, number: u16) {
+        self.0[usize::from(number >> 6)] |= 1 << (number & 63);
+    }
+
+    fn holds(&self, number: u16) -> bool {
+        self.0[usize::from(number >> 6)] >> (number & 63) & 1 != 0
+    }
+}
+
+/// The bytes of a gram as one number.
+fn number<const GRAM: usize>(window: &[u8]) -> u32 {
+    let mut bytes = [0; 4];
+    if let Some(gram) = window.first_chunk::<GRAM>() {
+        bytes[..GRAM].copy_from_slice(gram);
+    }
+    u32::from_le_bytes(bytes)
+}
+
+/// 2^32 divided by the golden ratio: spreads what differs into the upper bits.
+const FIRST: u32 = 0x9e37_79b1;
+/// Another odd number without a pattern in its bits.
+const SECOND: u32 = 0x85eb_ca6b;
+
+fn hash(gram: u32, factor: u32) -> u16 {
+    (gram.wrapping_mul(factor) >> 16) as u16
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod lines;
 mod mask;
 mod secrets;
 mod sink;
+mod skip;
 mod stamp;
 mod tokens;
 mod trace;
