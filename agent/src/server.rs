@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 use vk_agent_proto::frame::{read_frame, write_json};
 use vk_agent_proto::{
-    Failed, FailureKind, FrameError, Hello, HelloError, Kind, Ready, Reply, Request, TreeSummary,
+    FailureKind, FrameError, Hello, HelloError, Kind, Ready, Reply, Request, TreeSummary,
 };
 
 use crate::agent::{Agent, Ending};
@@ -92,8 +92,20 @@ fn serve_one(agent: &Agent, host: &File) {
             Ok(None) => return,
             Err(failure) => Reply::Failed(failure.into()),
         },
-        Request::PutTree(request) => done(tree::put(agent, host, &request)),
-        Request::GetTree(request) => done(tree::get(host, &request)),
+        Request::PutTree(request) => match tree::put(agent, host, &request) {
+            Ok(summary) => Reply::Done(summary),
+            Err(failure) => {
+                let told = reply(host, &Reply::Failed(failure.into()));
+                if told.is_ok() && set_timeout(host, Some(HANDSHAKE)).is_ok() {
+                    tree::drain(host);
+                }
+                return;
+            }
+        },
+        Request::GetTree(request) => match tree::get(host, &request) {
+            Ok(summary) => Reply::Done(summary),
+            Err(failure) => Reply::Failed(failure.into()),
+        },
         Request::Stats => match stats::read(agent) {
             Ok(stats) => Reply::Stats(stats),
             Err(failure) => Reply::Failed(failure.into()),
@@ -108,13 +120,6 @@ fn serve_one(agent: &Agent, host: &File) {
     };
     // If the host is gone there is nobody to tell.
     let _ = reply(host, &answer);
-}
-
-fn done(result: Result<TreeSummary, Failure>) -> Reply {
-    match result {
-        Ok(summary) => Reply::Done(summary),
-        Err(failure) => Reply::Failed(Failed::from(failure)),
-    }
 }
 
 /// An error and its sources on one line.

@@ -83,9 +83,16 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     let processes = Processes::start().during("starting the reaper")?;
     log.step("kernel file systems mounted");
     let cgroups = in_background("cgroups", cgroup::set_up)?;
-    modules::load(Path::new(MODULES_ORDER), Path::new(MODULES_DIR))?;
-    log.step("modules loaded");
-    disks::mount_all()?;
+    let modules = in_background("modules", || {
+        modules::load(Path::new(MODULES_ORDER), Path::new(MODULES_DIR))
+    })?;
+    if let Err(error) = disks::mount_all() {
+        // A module that did not load is the better reason.
+        if modules.is_finished() {
+            joined(modules)??;
+        }
+        return Err(error);
+    }
     log.step("disks mounted");
     let root = Root::open()?;
     nix::unistd::sethostname(&parameters.hostname).during("setting the host name")?;
@@ -94,6 +101,8 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     let cgroups = joined(cgroups)?.during("setting up cgroups")?;
     log.step("cgroups set up");
     root.mount_all()?;
+    joined(modules)??;
+    log.step("modules loaded");
     root.switch()?;
     log.step("root switched");
     let agent = Agent::new(

@@ -123,6 +123,9 @@ impl<'a> Pump<'a> {
                 self.main_ended = true;
                 self.event(Event::MainEnded(status));
             }
+            if ready.input {
+                self.input.write();
+            }
             self.grant();
             for (index, ready) in ready.outputs.into_iter().enumerate() {
                 if ready {
@@ -131,9 +134,6 @@ impl<'a> Pump<'a> {
             }
             // The other goes first next time.
             self.outputs.swap(0, 1);
-            if ready.input {
-                self.input.write();
-            }
             let backlog = !self.outbox.is_empty();
             self.event(Event::Tick { backlog });
         };

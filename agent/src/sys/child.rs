@@ -199,8 +199,17 @@ impl Plan<'_> {
         // SAFETY: system calls on plain values, and on structures that live on this stack.
         unsafe {
             check(libc::setsid())?;
-            for signal in 1..32 {
-                libc::signal(signal, libc::SIG_DFL);
+            // Not with libc's `signal`, which leaves out the signals that it uses itself. All zeros: SIG_DFL.
+            let default = [0_u64; 4];
+            for signal in 1..=64 {
+                let size = size_of::<u64>();
+                libc::syscall(
+                    libc::SYS_rt_sigaction,
+                    signal,
+                    default.as_ptr(),
+                    ptr::null::<u64>(),
+                    size,
+                );
             }
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
@@ -212,6 +221,13 @@ impl Plan<'_> {
             for (target, source) in (0..).zip(self.streams) {
                 check(libc::dup2(source, target))?;
             }
+            // Ours close by themselves; whoever started us may have left us others.
+            libc::syscall(
+                libc::SYS_close_range,
+                3,
+                u32::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            );
             if let Some(proc) = self.proc {
                 let file = libc::openat(
                     proc,

@@ -23,7 +23,7 @@ impl<R: Read> TreeReader<R> {
         }
     }
 
-    /// Reads and forgets what is left, so that the host is not stopped in the middle of sending.
+    /// Reads and forgets what is left: a tar may have padding behind its end.
     ///
     /// # Errors
     ///
