@@ -8,6 +8,8 @@
     reason = "each test uses a part of the kit"
 )]
 
+pub mod guest;
+
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
