@@ -28,7 +28,7 @@ impl Random {
 
 /// Log lines of 75 bytes, line end included, in words of a compiler's output.
 fn lines() -> Vec<u8> {
-    const WORDS: [&str; 16] = [
+    const WORDS: [&str; 32] = [
         "Compiling",
         "warning:",
         "unused",
@@ -45,13 +45,29 @@ fn lines() -> Vec<u8> {
         "global",
         "[INFO]",
         "test_case_7",
+        "Downloading",
+        "libfoo-1.2.3.tar.gz",
+        "(2.3",
+        "MB)",
+        "error[E0499]:",
+        "cannot",
+        "borrow",
+        "`value`",
+        "ok",
+        "GET",
+        "/api/v4/jobs",
+        "200",
+        "user=alice",
+        "\u{1b}[32mpass\u{1b}[0m",
+        "2026-11-29",
+        "--",
     ];
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut text = Vec::with_capacity(TEXT_LEN + 100);
     while text.len() < TEXT_LEN {
         let end = text.len() + 74;
         while text.len() < end {
-            text.extend_from_slice(WORDS[(random.next() >> 60) as usize].as_bytes());
+            text.extend_from_slice(WORDS[(random.next() >> 59) as usize].as_bytes());
             text.push(b' ');
         }
         text.truncate(end);
@@ -60,12 +76,12 @@ fn lines() -> Vec<u8> {
     text
 }
 
-/// Secrets of 12 to 40 letters and digits.
+/// Secrets of 8 (GitLab's own minimum) to 36 letters and digits.
 fn secrets(count: usize) -> Vec<String> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut secret = || {
-        let len = 12 + random.next() % 29;
+        let len = 8 + random.next() % 29;
         (0..len)
             .map(|_| char::from(LETTERS[(random.next() >> 58) as usize]))
             .collect()

@@ -92,6 +92,7 @@ impl Finder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::grams::Grams;
     use proptest::prelude::*;
 
     fn naive(patterns: &[Vec<u8>], text: &[u8]) -> Vec<(usize, usize)> {
@@ -107,14 +108,20 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
         #[test]
         fn finds_what_a_naive_search_finds_however_the_text_is_cut(
-            patterns in proptest::collection::vec(proptest::collection::vec(b'a'..b'd', 1..9), 1..6),
+            patterns in proptest::collection::vec(proptest::collection::vec(b'a'..b'd', 1..24), 1..6),
             filler in proptest::collection::vec(b'a'..b'h', 0..80),
             cuts in proptest::collection::vec(1usize..20, 0..12),
+            grams in any::<bool>(),
         ) {
             let text = [filler.clone(), patterns[0].clone(), filler, patterns.concat()].concat();
-            let finder = Finder::new(patterns.clone()).unwrap();
+            let mut finder = Finder::new(patterns.clone()).unwrap();
+            if grams {
+                finder.skip = Skip::Grams(Grams::new(&patterns));
+            }
             let mut cursor = Cursor::default();
             let mut found = Vec::new();
             let mut start = 0usize;

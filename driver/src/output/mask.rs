@@ -19,18 +19,20 @@ use super::sink::Sink;
 
 /// The filter of one stream.
 ///
-/// Positions count from the first byte held.
+/// Positions count from the stream's first byte.
 pub(super) struct Masker {
     finder: Option<Arc<Finder>>,
     cursor: Cursor,
     held: Held,
+    /// Position of the first byte held.
+    origin: u64,
     /// Occurrences of which one that begins as early or earlier may still turn out to be longer:
     /// start and end, both ascending.
-    open: VecDeque<(usize, usize)>,
+    open: VecDeque<(u64, u64)>,
     /// End of the last occurrence that was replaced.
-    replaced: usize,
+    replaced: u64,
     /// Everything before this was handed on or hidden.
-    done: usize,
+    done: u64,
 }
 
 impl Masker {
@@ -39,6 +41,7 @@ impl Masker {
             finder,
             cursor: Cursor::default(),
             held: Held::default(),
+            origin: 0,
             open: VecDeque::new(),
             replaced: 0,
             done: 0,
@@ -63,16 +66,16 @@ impl Masker {
             }
             return;
         };
-        let before = self.held.bytes().len();
+        let start = self.end_of_held();
         let mut at = 0;
         while let Some(found) = finder.next(&mut self.cursor, piece, at) {
             at = found.end;
-            let end = before + at;
-            self.occurrence(end.saturating_sub(found.len), end);
-            self.settle(end - finder.undecided(self.cursor), piece, next);
+            let end = start + at as u64;
+            self.occurrence(end - found.len as u64, end);
+            self.settle(end - finder.undecided(self.cursor) as u64, piece, next);
         }
-        let end = before + piece.len();
-        let decided = end.saturating_sub(finder.undecided(self.cursor));
+        let end = start + piece.len() as u64;
+        let decided = end - finder.undecided(self.cursor) as u64;
         self.settle(decided, piece, next);
         self.show(decided, piece, next);
         self.keep(decided, piece);
@@ -80,15 +83,20 @@ impl Masker {
 
     /// Hands on what is left, at the stream's end.
     pub(super) fn close(&mut self, next: &mut impl Sink) {
-        let end = self.held.bytes().len();
+        let end = self.end_of_held();
         self.settle(end, &[], next);
         self.show(end, &[], next);
         self.keep(end, &[]);
         self.cursor = Cursor::default();
     }
 
+    /// Position behind the last byte held: where the piece begins that a write brings.
+    fn end_of_held(&self) -> u64 {
+        self.origin + self.held.bytes().len() as u64
+    }
+
     /// Notes an occurrence, and drops those within it.
-    fn occurrence(&mut self, start: usize, end: usize) {
+    fn occurrence(&mut self, start: u64, end: u64) {
         while self.open.back().is_some_and(|&(other, _)| other >= start) {
             self.open.pop_back();
         }
@@ -96,7 +104,7 @@ impl Masker {
     }
 
     /// Decides on the occurrences that begin before `decided`.
-    fn settle(&mut self, decided: usize, piece: &[u8], next: &mut impl Sink) {
+    fn settle(&mut self, decided: u64, piece: &[u8], next: &mut impl Sink) {
         while let Some(&(start, end)) = self.open.front().filter(|(start, _)| *start < decided) {
             self.open.pop_front();
             if start >= self.replaced {
@@ -109,39 +117,31 @@ impl Masker {
     }
 
     /// Hands on the text up to `end`, as far as it was neither handed on nor hidden.
-    fn show(&mut self, end: usize, piece: &[u8], next: &mut impl Sink) {
+    fn show(&mut self, end: u64, piece: &[u8], next: &mut impl Sink) {
         if end <= self.done {
             return;
         }
-        let held = self.held.bytes();
-        let border = held.len();
-        for (text, from, to) in [
-            (held, self.done.min(border), end.min(border)),
-            (
-                piece,
-                self.done.saturating_sub(border),
-                end.saturating_sub(border),
-            ),
+        for (text, start) in [
+            (self.held.bytes(), self.origin),
+            (piece, self.end_of_held()),
         ] {
-            if let Some(text) = text.get(from..to).filter(|text| !text.is_empty()) {
-                next.text(text);
+            let place = |position: u64| (position.saturating_sub(start) as usize).min(text.len());
+            let shown = &text[place(self.done)..place(end)];
+            if !shown.is_empty() {
+                next.text(shown);
             }
         }
         self.done = end;
     }
 
-    /// Holds what follows `decided`, and counts from there.
-    fn keep(&mut self, decided: usize, piece: &[u8]) {
-        let border = self.held.bytes().len();
-        self.held.drop_front(decided.min(border));
+    /// Holds what follows `decided`.
+    fn keep(&mut self, decided: u64, piece: &[u8]) {
+        let known = self.held.bytes().len();
+        let gone = (decided - self.origin) as usize;
+        self.held.drop_front(gone.min(known));
         self.held
-            .extend(&piece[decided.saturating_sub(border).min(piece.len())..]);
-        for (start, end) in &mut self.open {
-            *start -= decided;
-            *end -= decided;
-        }
-        self.replaced = self.replaced.saturating_sub(decided);
-        self.done = self.done.saturating_sub(decided);
+            .extend(piece.get(gone.saturating_sub(known)..).unwrap_or_default());
+        self.origin = decided;
     }
 }
 

@@ -6,8 +6,8 @@
 //! synchronous and knows no clock: the time comes with each call. A filter hands its input on as
 //! slices, so text without anything to hide is copied once, into the output.
 //!
-//! What is held back is bounded: per stream the longest secret (see [`mask`]) and one unfinished
-//! line of at most [`stamp::LINE_LIMIT`] bytes.
+//! What is held back is bounded: per stream the longest secret (see `mask`) and one unfinished
+//! line of at most 8 KiB.
 
 mod finder;
 mod grams;
@@ -25,4 +25,4 @@ mod url;
 mod utf8;
 
 pub use stamp::StreamKind;
-pub use trace::{Stream, Trace, TraceConfig};
+pub use trace::{JOB_STREAM, OWN_STREAM, Stream, Trace, TraceConfig};

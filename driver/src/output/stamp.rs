@@ -43,8 +43,6 @@ pub(super) struct Stamper {
 }
 
 impl Stamper {
-    /// A stamper for stream `id`: 0 for vk's own lines, 1 for what a job writes, 15 and up for
-    /// services (facts, build §6.1).
     pub(super) fn new(id: u8, kind: StreamKind) -> Stamper {
         let letter = match kind {
             StreamKind::Out => b'O',
@@ -59,10 +57,12 @@ impl Stamper {
 
     /// Takes text that came at `now`, and puts into `out` the records it completes.
     pub(super) fn text(&mut self, now: &Stamp, text: &[u8], out: &mut Vec<u8>) {
+        let mut header = self.header(now);
         let mut from = 0;
         for end in memchr::memchr_iter(b'\n', text) {
             if self.line.is_empty() {
-                out.extend_from_slice(&self.header(now));
+                header[HEADER_LEN - 1] = self.mark();
+                out.extend_from_slice(&header);
             } else {
                 out.extend_from_slice(&self.line);
                 self.line.clear();
@@ -76,30 +76,31 @@ impl Stamper {
         }
         let long = self.line.len() + rest.len() > LINE_LIMIT;
         if long || memchr::memchr(b'\r', rest).is_some() {
-            self.cut_line(now, rest, out);
+            self.cut_line(header, rest, out);
         } else {
-            if self.line.is_empty() {
-                let header = self.header(now);
-                self.line.extend_from_slice(&header);
-            }
+            self.begin(header);
             self.line.extend_from_slice(rest);
         }
     }
 
-    /// Puts the unfinished line out with a line end of its own; the next record goes on with it.
-    fn cut_line(&mut self, now: &Stamp, rest: &[u8], out: &mut Vec<u8>) {
-        let start = out.len();
+    /// Begins a line with `header`, unless one is begun already.
+    fn begin(&mut self, mut header: [u8; HEADER_LEN]) {
         if self.line.is_empty() {
-            out.extend_from_slice(&self.header(now));
-        } else {
-            out.append(&mut self.line);
+            header[HEADER_LEN - 1] = self.mark();
+            self.line.extend_from_slice(&header);
         }
+    }
+
+    /// Puts the unfinished line out with a line end of its own; the next record goes on with it.
+    fn cut_line(&mut self, header: [u8; HEADER_LEN], rest: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        self.begin(header);
+        out.append(&mut self.line);
         out.extend_from_slice(rest);
         let end = out.len() - incomplete_tail(&out[start..]);
         self.continues = true;
         if end < out.len() {
-            let header = self.header(now);
-            self.line.extend_from_slice(&header);
+            self.begin(header);
             self.line.extend(out.drain(end..));
         }
         out.push(b'\n');
@@ -113,16 +114,21 @@ impl Stamper {
         }
     }
 
-    fn header(&mut self, now: &Stamp) -> [u8; HEADER_LEN] {
+    /// A header without its mark.
+    fn header(&self, now: &Stamp) -> [u8; HEADER_LEN] {
         let mut header = [0; HEADER_LEN];
         header[..28].copy_from_slice(&now.text);
         header[28..31].copy_from_slice(&self.name);
-        header[31] = if std::mem::take(&mut self.continues) {
+        header
+    }
+
+    /// The last byte of the next header.
+    fn mark(&mut self) -> u8 {
+        if std::mem::take(&mut self.continues) {
             b'+'
         } else {
             b' '
-        };
-        header
+        }
     }
 }
 
