@@ -1,6 +1,7 @@
 //! The kit that the end-to-end tests are made with: real parts, no mocks.
 
 pub mod git_http;
+pub mod golden;
 pub mod job;
 pub mod processes;
 pub mod vk;
