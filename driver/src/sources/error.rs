@@ -53,6 +53,16 @@ pub enum CheckoutError {
         /// What is wrong with it.
         why: String,
     },
+    /// The commit's files are too many or too large.
+    #[error(
+        "the commit's tree has more than {max_entries} entries or {max_bytes} bytes: the job's disk does not hold it"
+    )]
+    TreeTooLarge {
+        /// Most files, links and folders.
+        max_entries: u64,
+        /// Most bytes.
+        max_bytes: u64,
+    },
     /// The checkout was cancelled.
     #[error("the checkout was cancelled")]
     Cancelled,
@@ -96,6 +106,7 @@ impl CheckoutError {
             Self::BadSources { .. }
             | Self::BadToken
             | Self::RefusedFlag { .. }
+            | Self::TreeTooLarge { .. }
             | Self::LocalRepository { .. } => Failure::Configuration,
             Self::Cancelled => Failure::Canceled,
             Self::GitMissing | Self::Io { .. } => Failure::System,

@@ -201,16 +201,32 @@ impl Git<'_> {
         &mut self,
         command: GitCommand,
     ) -> Result<(Ended, Vec<u8>), CheckoutError> {
-        let child = self.spawn(&command)?;
         let mut answer = Vec::new();
+        let ended = self
+            .read(command, |bytes| {
+                if answer.len() + bytes.len() > MAX_ANSWER {
+                    return Err(io::Error::other("its answer is too long"));
+                }
+                answer.extend_from_slice(bytes);
+                Ok(())
+            })
+            .await?;
+        Ok((ended, answer))
+    }
+
+    /// Runs a command silently and hands its standard output over as it comes. An error of `take` ends the
+    /// command, and the checkout.
+    pub(super) async fn read(
+        &mut self,
+        command: GitCommand,
+        mut take: impl FnMut(&[u8]) -> io::Result<()> + Send,
+    ) -> Result<Ended, CheckoutError> {
+        let child = self.spawn(&command)?;
         let mut errors = VecDeque::new();
         let mut splitter = LineSplitter::default();
         let status = follow(child, &self.group, self.cancel.as_mut(), |stream, bytes| {
             match (stream, bytes) {
-                (Stream::Out, Some(bytes)) if answer.len() + bytes.len() > MAX_ANSWER => {
-                    return Err(io::Error::other("its answer is too long"));
-                }
-                (Stream::Out, bytes) => answer.extend_from_slice(bytes.unwrap_or_default()),
+                (Stream::Out, bytes) => take(bytes.unwrap_or_default())?,
                 (Stream::Err, Some(bytes)) => {
                     splitter.push(bytes, |line| keep(&mut errors, line));
                 }
@@ -219,7 +235,7 @@ impl Git<'_> {
             Ok(())
         })
         .await?;
-        Ok((ended(status, &errors), answer))
+        Ok(ended(status, &errors))
     }
 
     /// Makes the config file of a repository include another one.

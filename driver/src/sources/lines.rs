@@ -18,7 +18,7 @@ pub enum Stream {
 pub struct SourceLine {
     /// The stream.
     pub stream: Stream,
-    /// The line without its line break; any bytes, at most [`MAX_LINE`](self) and a few.
+    /// The line without its line break: any bytes. A line of more than 8 KiB comes in pieces.
     pub text: Vec<u8>,
 }
 

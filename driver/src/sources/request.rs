@@ -90,6 +90,9 @@ pub struct CheckoutRequest<'a> {
     /// Path in the guest of a git config file that the repository and its submodules are to include, for what
     /// the job's own git needs. It is not read on the host.
     pub guest_config: Option<&'a str>,
+    /// Most bytes that the checked out files may have together; the guest's disk holds no more. Submodules are
+    /// not counted.
+    pub max_tree_bytes: u64,
     /// How long a transfer may bring nothing before it fails.
     pub stall_after: Duration,
 }

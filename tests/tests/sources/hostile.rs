@@ -19,6 +19,9 @@ const SUBMODULES: Submodules<'static> = Submodules {
     force_https: None,
 };
 
+/// A commit that no repository here has.
+const ANY_COMMIT: &str = "a581ad24be5b6378665a7e22793b91424f336c76";
+
 /// A repository in the making, and a file that must never come to be.
 struct Trap {
     tree: TempDir,
@@ -57,10 +60,10 @@ impl Trap {
     }
 
     /// Adds a submodule as only a hand-written `.gitmodules` can.
-    fn submodule(&self, text: &str, path: &str) -> String {
+    fn submodule(&self, text: &str, path: &str, commit: &str) -> String {
         write(&self.path().join(".gitmodules"), text.as_bytes());
         git(self.path(), &["add", ".gitmodules"], &[]);
-        let entry = format!("160000,a581ad24be5b6378665a7e22793b91424f336c76,{path}");
+        let entry = format!("160000,{commit},{path}");
         git(
             self.path(),
             &["update-index", "--add", "--cacheinfo", &entry],
@@ -156,10 +159,10 @@ async fn entries_inside_dot_git_are_not_written() {
 async fn submodules_cannot_run_programs_or_reach_the_host_s_files() {
     let secret = Trap::new();
     write(&secret.path().join("s"), b"of the host");
-    commit_all(secret.path(), "one");
+    let commit = commit_all(secret.path(), "one");
     let local = secret.path().display().to_string();
     for url in [
-        "ext::sh -c TOUCH",
+        "ext::TOUCH",
         "--upload-pack=TOUCH",
         "-u./x",
         "file://LOCAL",
@@ -173,7 +176,7 @@ async fn submodules_cannot_run_programs_or_reach_the_host_s_files() {
         let trap = Trap::new();
         let url = url.replace("TOUCH", &trap.touch()).replace("LOCAL", &local);
         let text = format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n");
-        let sha = trap.submodule(&text, "x");
+        let sha = trap.submodule(&text, "x", &commit);
 
         let (bench, result) = trap.spring(&sha, Some(SUBMODULES)).await;
 
@@ -196,7 +199,7 @@ async fn submodules_cannot_leave_their_place() {
             "[submodule \"{name}\"]\n\tpath = {path}\n\turl = ./web.git\n\tupdate = !{}\n",
             trap.touch()
         );
-        let sha = trap.submodule(&text, path);
+        let sha = trap.submodule(&text, path, ANY_COMMIT);
 
         let (bench, _) = trap.spring(&sha, Some(SUBMODULES)).await;
 
@@ -213,7 +216,7 @@ async fn a_submodule_s_update_command_does_not_run() {
         "[submodule \"x\"]\n\tpath = x\n\turl = ./web.git\n\tupdate = !{}\n",
         trap.touch()
     );
-    let sha = trap.submodule(&text, "x");
+    let sha = trap.submodule(&text, "x", ANY_COMMIT);
 
     let (_, result) = trap.spring(&sha, Some(SUBMODULES)).await;
 
@@ -349,4 +352,47 @@ async fn a_token_with_a_line_break_is_refused_and_not_shown() {
 
     assert!(matches!(error, CheckoutError::BadToken));
     assert!(!format!("{error} {error:?}").contains("s3cr3t"));
+}
+
+#[tokio::test]
+async fn a_tree_that_names_itself_over_and_over_is_refused() {
+    let trap = Trap::new();
+    let blob_file = trap.path().join("blob");
+    write(&blob_file, b"boom");
+    let mut entry = git(trap.path(), &["hash-object", "-w"], &[&blob_file]);
+    let mut mode = "100644";
+    // 10^9 files.
+    for _ in 0..9 {
+        let raw_hash: Vec<u8> = (0..40)
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&entry[at..at + 2], 16).unwrap())
+            .collect();
+        let mut raw = Vec::new();
+        for name in 0..10 {
+            raw.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+            raw.extend_from_slice(&raw_hash);
+        }
+        let file = trap.path().join("tree");
+        write(&file, &raw);
+        entry = git(trap.path(), &["hash-object", "-w", "-t", "tree"], &[&file]);
+        mode = "40000";
+    }
+    let sha = git(trap.path(), &["commit-tree", "-m", "bomb", &entry], &[]);
+    git(trap.path(), &["update-ref", "refs/heads/main", &sha], &[]);
+
+    let (_server, sources) = trap.serve(&sha);
+    let mut bench = Bench::new();
+    let flags = Flags::default();
+    let error = bench
+        .run(CheckoutRequest {
+            max_tree_bytes: 1 << 20,
+            ..request(&sources, &flags)
+        })
+        .await
+        .unwrap_err();
+
+    assert!(
+        matches!(error, CheckoutError::TreeTooLarge { .. }),
+        "{error}"
+    );
 }

@@ -18,6 +18,7 @@ use crate::job::script::hook_script;
 use crate::job::settings::{GitStrategy, Settings, SubmoduleStrategy};
 use crate::job::variables::JobEnvironment;
 use crate::report::chain;
+use crate::size::SCRATCH_BYTES;
 use crate::sources::{
     Checkout, CheckoutError, CheckoutRequest, SourceLine, SshServer, Strategy, Stream, Submodules,
     checkout, tar_stream,
@@ -104,6 +105,7 @@ async fn check_out(
         work_dir: &work_dir,
         guest_project_dir: &environment.dirs().project,
         guest_config: None,
+        max_tree_bytes: SCRATCH_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
     };
 
