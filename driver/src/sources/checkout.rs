@@ -1,32 +1,31 @@
 //! One checkout, in GitLab Runner's order (facts, build §3).
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 
 use tempfile::TempDir;
-use url::Url;
 
 use super::credential::Credential;
 use super::error::CheckoutError;
 use super::flags;
+use super::folder::Folder;
 use super::git::{Git, GitCommand, inherited_environment};
 use super::group::Group;
-use super::lines::{self, LineSplitter, Rewriter, SourceLine};
+use super::lines::{self, Rewriter, SourceLine};
 use super::local::LocalRepo;
 use super::plan::Plan;
 use super::request::{CheckoutRequest, Strategy, Submodules};
-use super::settings::{Settings, TEMPLATE, origin};
+use super::size;
 
-/// A finished checkout. Its files are removed when it is dropped.
+/// A finished checkout. Its files are removed when it is dropped; [`Checkout::remove`] does not hold up the
+/// thread.
 #[derive(Debug)]
 pub struct Checkout {
     project: PathBuf,
     sha: Option<String>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Checkout {
@@ -40,6 +39,20 @@ impl Checkout {
     #[must_use]
     pub fn sha(&self) -> Option<&str> {
         self.sha.as_deref()
+    }
+
+    /// Removes the files.
+    ///
+    /// # Errors
+    ///
+    /// When some cannot be removed.
+    pub async fn remove(self) -> Result<(), CheckoutError> {
+        let path = self.folder.path().to_path_buf();
+        tokio::task::spawn_blocking(|| self.folder.close())
+            .await
+            .map_err(io::Error::from)
+            .flatten()
+            .map_err(CheckoutError::io("remove", &path))
     }
 }
 
@@ -73,7 +86,7 @@ async fn checkout_with(
     let folder = Folder::new(request.work_dir)?;
     if !request.strategy.uses_git() {
         skip(request.strategy, lines);
-        return Ok(folder.into_checkout(None));
+        return Ok(finished(folder, None));
     }
     let mut plan = Plan::new(request.sources, request.local_repo.is_some())?;
     flags::FETCH.check(request.fetch_flags)?;
@@ -116,7 +129,15 @@ async fn checkout_with(
         let config = folder.project().join(".git/config");
         git.include(&config, guest_config).await?;
     }
-    Ok(folder.into_checkout(plan.sha))
+    Ok(finished(folder, plan.sha))
+}
+
+fn finished(folder: Folder, sha: Option<String>) -> Checkout {
+    Checkout {
+        project: folder.project(),
+        sha,
+        folder: folder.into_owner(),
+    }
 }
 
 /// What is printed when there is nothing to fetch.
@@ -199,76 +220,12 @@ async fn check_out(
     };
     let notice = lines::checking_out(sha, &plan.git_ref);
     git.print(SourceLine::notice(notice));
-    measure(git, request, sha).await?;
+    size::check(git, request, sha).await?;
     let checkout = GitCommand::new("checkout").args(["-f", "-q", sha]);
     git.run(checkout).await?;
     match request.clean_flags {
         Some(flags) => git.run(GitCommand::new("clean").args(flags)).await,
         None => Ok(()),
-    }
-}
-
-/// Most entries of a commit's tree. The largest monorepos have a tenth of that; without a bound, a few
-/// kilobytes of trees that name each other many times would fill this host's memory and disk.
-const MAX_ENTRIES: u64 = 5_000_000;
-
-/// Refuses a tree that is too large, before anything of it is in memory or on the disk.
-async fn measure(
-    git: &mut Git<'_>,
-    request: &CheckoutRequest<'_>,
-    sha: &str,
-) -> Result<(), CheckoutError> {
-    let is_partial = request
-        .fetch_flags
-        .iter()
-        .any(|flag| flag.starts_with("--filter"));
-    // To tell a size, git would fetch each file that a partial clone left out.
-    let columns: &[&str] = if is_partial { &[] } else { &["--long"] };
-    let list = GitCommand::new("ls-tree")
-        .args(["-r", "-t"])
-        .args(columns)
-        .arg(sha);
-    let mut size = TreeSize::default();
-    let mut is_too_large = false;
-    let mut splitter = LineSplitter::default();
-    let listed = git
-        .read(list, |bytes| {
-            splitter.push(bytes, |line| size.add(line));
-            is_too_large = size.entries > MAX_ENTRIES || size.bytes > request.max_tree_bytes;
-            if is_too_large {
-                return Err(io::Error::other("the tree is too large"));
-            }
-            Ok(())
-        })
-        .await;
-    if is_too_large {
-        return Err(CheckoutError::TreeTooLarge {
-            max_entries: MAX_ENTRIES,
-            max_bytes: request.max_tree_bytes,
-        });
-    }
-    // A commit that is not there fails here too; `git checkout` says it in the words that users know.
-    listed.map(|_| ())
-}
-
-/// Sums up what `git ls-tree --long` prints: mode, type, hash, size, then the name behind a tab.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct TreeSize {
-    entries: u64,
-    bytes: u64,
-}
-
-impl TreeSize {
-    fn add(&mut self, line: &[u8]) {
-        let columns = line.split(|&byte| byte == b'\t').next().unwrap_or_default();
-        let size = columns
-            .split(|&byte| byte == b' ')
-            .filter(|column| !column.is_empty())
-            .nth(3)
-            .and_then(|size| std::str::from_utf8(size).ok()?.parse().ok())
-            .unwrap_or(0);
-        self.entries += 1;
-        self.bytes = self.bytes.saturating_add(size);
     }
 }
 
@@ -284,113 +241,6 @@ fn credential(token: &str) -> Result<Option<Credential>, CheckoutError> {
         .map_err(CheckoutError::io("keep", Path::new("the job's token")))
 }
 
-/// The private folder of one checkout.
-struct Folder {
-    path: PathBuf,
-    owner: TempDir,
-}
-
-impl Folder {
-    fn new(work_dir: &Path) -> Result<Self, CheckoutError> {
-        let owner = tempfile::Builder::new()
-            .prefix("sources-")
-            .tempdir_in(work_dir)
-            .map_err(CheckoutError::io("make a folder in", work_dir))?;
-        // git prints paths with links resolved.
-        let path = owner
-            .path()
-            .canonicalize()
-            .map_err(CheckoutError::io("resolve", owner.path()))?;
-        let folder = Self { path, owner };
-        for path in [folder.project(), folder.home(), folder.template()] {
-            DirBuilder::new()
-                .mode(0o700)
-                .create(&path)
-                .map_err(CheckoutError::io("make the folder", &path))?;
-        }
-        Ok(folder)
-    }
-
-    fn project(&self) -> PathBuf {
-        self.path.join("project")
-    }
-
-    fn home(&self) -> PathBuf {
-        self.path.join("home")
-    }
-
-    fn template(&self) -> PathBuf {
-        self.path.join("template")
-    }
-
-    fn write_settings(
-        &self,
-        request: &CheckoutRequest<'_>,
-        plan: &Plan,
-        credential: Option<&Credential>,
-    ) -> Result<(), CheckoutError> {
-        let server = Url::parse(request.server_url).ok();
-        let urls = plan
-            .origin
-            .iter()
-            .map(|origin| &origin.url)
-            .chain(server.as_ref());
-        let mut scopes: Vec<String> = urls.filter_map(origin).collect();
-        scopes.dedup();
-        let ca_file = match request.ca_pem {
-            Some(pem) => Some(self.write("ca.pem", &with_host_certificates(pem))?),
-            None => None,
-        };
-        let ssh = request.submodules.and_then(|wanted| wanted.force_https);
-        let settings = Settings {
-            scopes,
-            helper: credential.map(Credential::helper),
-            correlation_id: request.correlation_id,
-            ca_file: ca_file.as_deref(),
-            user_agent: request.user_agent,
-            stall_after: request.stall_after,
-            force_https: ssh.map(|ssh| (ssh, request.server_url)),
-            // The user names that folder.
-            trust_any_owner: request.local_repo.is_some(),
-        };
-        self.write("home/.gitconfig", settings.render().as_bytes())?;
-        self.write("template/config", TEMPLATE.as_bytes())?;
-        Ok(())
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, CheckoutError> {
-        let path = self.path.join(name);
-        fs::write(&path, content).map_err(CheckoutError::io("write", &path))?;
-        Ok(path)
-    }
-
-    fn into_checkout(self, sha: Option<String>) -> Checkout {
-        Checkout {
-            project: self.project(),
-            sha,
-            _folder: self.owner,
-        }
-    }
-}
-
-/// Where distributions keep the host's certificates: Debian and Alpine, Fedora, openSUSE.
-const HOST_CERTIFICATES: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-];
-
-/// `http.sslCAInfo` takes the place of the host's certificates, so they go into the file too.
-fn with_host_certificates(pem: &str) -> Vec<u8> {
-    let mut bundle = HOST_CERTIFICATES
-        .iter()
-        .find_map(|path| fs::read(path).ok())
-        .unwrap_or_default();
-    bundle.push(b'\n');
-    bundle.extend_from_slice(pem.as_bytes());
-    bundle
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::pending;
@@ -399,22 +249,6 @@ mod tests {
     use vk_hub_proto::job::Sources;
 
     use super::*;
-
-    #[test]
-    fn a_tree_s_size_counts_files_and_not_names() {
-        let mut size = TreeSize::default();
-        size.add(b"100644 blob 7440c8edc13c96c750a271521657c125a73912d5      85\t1 2 3 4000");
-        size.add(b"040000 tree 7440c8edc13c96c750a271521657c125a73912d5       -\tdocs");
-        size.add(b"160000 commit a581ad24be5b6378665a7e22793b91424f336c76       -\tvendor/lib");
-        // Without `--long`.
-        size.add(b"100644 blob 7440c8edc13c96c750a271521657c125a73912d5\tb c d 7");
-
-        let expected = TreeSize {
-            entries: 4,
-            bytes: 85,
-        };
-        assert_eq!(size, expected);
-    }
 
     #[tokio::test]
     async fn a_host_without_git_is_told_which_package_to_install() {

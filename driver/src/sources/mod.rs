@@ -8,6 +8,7 @@ mod checkout;
 mod credential;
 mod error;
 mod flags;
+mod folder;
 mod git;
 mod group;
 mod lines;
@@ -15,6 +16,7 @@ mod local;
 mod plan;
 mod request;
 mod settings;
+mod size;
 mod submodules;
 mod tree;
 

@@ -208,7 +208,9 @@ async fn nobody_left_in(folder: &Path) {
 #[tokio::test]
 #[ignore = "the other half of `killing_this_process_ends_every_process`"]
 async fn checkout_of_another_process() {
-    let work = std::env::var_os("VK_TEST_WORK").unwrap();
+    let Some(work) = std::env::var_os("VK_TEST_WORK") else {
+        return; // Run by itself.
+    };
     let (sources, flags) = (
         sources(&std::env::var("VK_TEST_URL").unwrap()),
         Flags::default(),

@@ -407,4 +407,8 @@ async fn two_checkouts_at_once_do_not_meet() {
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_ne!(first.project_dir(), second.project_dir());
     assert_eq!(first.sha(), Some(MAIN));
+    first.remove().await.unwrap();
+    assert!(second.project_dir().join("README.md").exists());
+    second.remove().await.unwrap();
+    assert_eq!(std::fs::read_dir(work.work.path()).unwrap().count(), 0);
 }

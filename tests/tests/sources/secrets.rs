@@ -233,7 +233,9 @@ fn f49_f59_the_user_s_settings_and_environment_are_not_used() {
 #[tokio::test]
 #[ignore = "the other half of `f49_f59_the_user_s_settings_and_environment_are_not_used`"]
 async fn checkout_under_odd_settings() {
-    let work = std::env::var_os("VK_TEST_WORK").unwrap();
+    let Some(work) = std::env::var_os("VK_TEST_WORK") else {
+        return; // Run by itself.
+    };
     let (sources, flags) = (
         sources(&std::env::var("VK_TEST_URL").unwrap()),
         Flags::default(),

@@ -1,0 +1,119 @@
+//! The private folder of a checkout, and what is in it before git runs.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use url::Url;
+
+use super::credential::Credential;
+use super::error::CheckoutError;
+use super::plan::Plan;
+use super::request::CheckoutRequest;
+use super::settings::{Settings, TEMPLATE, origin};
+
+/// The private folder of one checkout.
+pub(super) struct Folder {
+    /// Without links in it, as git prints it.
+    pub(super) path: PathBuf,
+    /// Removes it.
+    owner: TempDir,
+}
+
+impl Folder {
+    pub(super) fn new(work_dir: &Path) -> Result<Self, CheckoutError> {
+        let owner = tempfile::Builder::new()
+            .prefix("sources-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(work_dir)
+            .map_err(CheckoutError::io("make a folder in", work_dir))?;
+        let path = owner
+            .path()
+            .canonicalize()
+            .map_err(CheckoutError::io("resolve", owner.path()))?;
+        let folder = Self { path, owner };
+        for path in [folder.project(), folder.home(), folder.template()] {
+            DirBuilder::new()
+                .mode(0o700)
+                .create(&path)
+                .map_err(CheckoutError::io("make the folder", &path))?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn project(&self) -> PathBuf {
+        self.path.join("project")
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+
+    pub(super) fn template(&self) -> PathBuf {
+        self.path.join("template")
+    }
+
+    pub(super) fn write_settings(
+        &self,
+        request: &CheckoutRequest<'_>,
+        plan: &Plan,
+        credential: Option<&Credential>,
+    ) -> Result<(), CheckoutError> {
+        let server = Url::parse(request.server_url).ok();
+        let urls = plan
+            .origin
+            .iter()
+            .map(|origin| &origin.url)
+            .chain(server.as_ref());
+        let mut scopes: Vec<String> = urls.filter_map(origin).collect();
+        scopes.dedup();
+        let ca_file = match request.ca_pem {
+            Some(pem) => Some(self.write("ca.pem", &with_host_certificates(pem))?),
+            None => None,
+        };
+        let ssh = request.submodules.and_then(|wanted| wanted.force_https);
+        let settings = Settings {
+            scopes,
+            helper: credential.map(Credential::helper),
+            correlation_id: request.correlation_id,
+            ca_file: ca_file.as_deref(),
+            user_agent: request.user_agent,
+            stall_after: request.stall_after,
+            force_https: ssh.map(|ssh| (ssh, request.server_url)),
+            local: request.local_repo.is_some(),
+        };
+        self.write("home/.gitconfig", settings.render().as_bytes())?;
+        self.write("template/config", TEMPLATE.as_bytes())?;
+        Ok(())
+    }
+
+    /// Leaves the folder to the caller, to remove by dropping it.
+    pub(super) fn into_owner(self) -> TempDir {
+        self.owner
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, CheckoutError> {
+        let path = self.path.join(name);
+        fs::write(&path, content).map_err(CheckoutError::io("write", &path))?;
+        Ok(path)
+    }
+}
+
+/// Where distributions keep the host's certificates: Debian and Alpine, Fedora, openSUSE.
+const HOST_CERTIFICATES: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+];
+
+/// `http.sslCAInfo` takes the place of the host's certificates, so they go into the file too.
+fn with_host_certificates(pem: &str) -> Vec<u8> {
+    let mut bundle = HOST_CERTIFICATES
+        .iter()
+        .find_map(|path| fs::read(path).ok())
+        .unwrap_or_default();
+    bundle.push(b'\n');
+    bundle.extend_from_slice(pem.as_bytes());
+    bundle
+}
