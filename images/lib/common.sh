@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # here, cache, work and refresh are set by build
 # What all parts of the build share: messages, checks of the host, hashes of inputs, the cache of finished parts.
 
 say() {

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # here, cache, work and refresh are set by build
 # Debian packages without root: apt with a state folder of its own, so that neither the packages installed on
 # this machine nor its package lists matter. Sources, keys and proxies are the machine's; of what they offer,
 # only packages of Debian 12 itself are taken.

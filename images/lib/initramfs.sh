@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # here, cache, work and refresh are set by build
 # The initramfs: /init, which is the agent, and /modules. Not compressed: a guest under emulation unpacks
 # slower than the host reads a few megabytes. Makes the cached part "initramfs": initramfs.cpio, agent (SHA256).
 

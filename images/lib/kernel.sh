@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # here, cache, work and refresh are set by build
 # The guest kernel: Debian's cloud kernel as it is packaged, the same kernel unpacked to an ELF file (a guest
 # that need not unpack it itself boots a third of a second sooner under emulation), and the modules a guest
 # loads. Makes the cached part "kernel":

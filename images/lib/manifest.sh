@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # here, cache, work and refresh are set by build
 # manifest.json: what the files beside it are. The strings in it (package names, versions, hashes, file names)
 # need no JSON escapes.
 

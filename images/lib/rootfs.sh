@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # here, cache, work and refresh are set by build
 # The default job image: Debian packages unpacked into a folder, configured as their maintainer scripts would,
 # and packed as EROFS. No chroot, no root, no namespaces: what little of the image must run, runs here through
 # the image's own dynamic linker. All files belong to root, whoever builds. Makes the cached part "default":
@@ -26,6 +26,7 @@ default_part() {
     begin_part default
     mv -- "$work/default.debs" "$work/default/debs"
     while read -r deb; do
+        # shellcheck disable=SC2016 # dpkg-deb expands these
         printf '%s %s\n' \
             "$(dpkg-deb --show --showformat='${Package} ${Version} ${Architecture}' "$apt_dir/archives/$deb")" \
             "$(sha256 "$apt_dir/archives/$deb")"
@@ -160,7 +161,7 @@ rootfs_base_files() {
     cp -- "$defaults/profile" "$defaults/motd" "$root/etc/"
     cp -- "$root/usr/share/libc-bin/nsswitch.conf" "$root/etc/nsswitch.conf"
     for dir in mnt srv opt media etc/opt var/opt var/mail usr/local/{bin,etc,games,include,lib,sbin,share/man,src}; do
-        mkdir -p -m 755 -- "$root/$dir"
+        mkdir -p -- "$root/$dir"
     done
     ln -sfn share/man "$root/usr/local/man"
     ln -sfn ../mail "$root/var/spool/mail"
