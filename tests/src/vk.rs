@@ -33,27 +33,29 @@ pub fn images() -> PathBuf {
     dir
 }
 
-/// The `vk` of this workspace, built if it is not up to date.
+/// The `vk` under test: `VK_BIN`, or else the one that cargo built beside the tests.
 ///
 /// # Panics
 ///
-/// If it cannot be built.
+/// If it is not built.
 #[must_use]
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "-p", "vk"])
-            .current_dir(workspace())
-            .status();
+        let built = std::env::var_os("VK_BIN").map_or_else(beside_the_tests, PathBuf::from);
         assert!(
-            built.is_ok_and(|status| status.success()),
-            "`cargo build -p vk` failed"
+            built.is_file(),
+            "{} is missing: run `cargo test --workspace`, or `cargo build -p vk` before these tests",
+            built.display()
         );
-        let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| workspace().join("target"), PathBuf::from);
-        target.join("debug/vk")
+        built
     })
+}
+
+/// Tests are in `target/<profile>/deps`, commands in the folder above.
+fn beside_the_tests() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_default();
+    test.ancestors().nth(2).unwrap_or(Path::new("")).join("vk")
 }
 
 /// A place to run `vk` in: a state folder of its own, and room for files.

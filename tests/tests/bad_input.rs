@@ -45,14 +45,14 @@ fn refused(job: &Value, class: &str) -> JobRun {
 fn a_file_that_is_no_json_is_bad_usage_with_line_and_column() {
     let error = usage_error("{\n  \"steps\": nonsense\n}");
 
-    assert!(error.contains("line 2 column 13"), "{error}");
+    assert!(error.contains("line 2, column 13"), "{error}");
 }
 
 #[test]
 fn a_file_that_is_cut_short_is_bad_usage() {
     let error = usage_error("{\"steps\": [{\"name\": \"scr");
 
-    assert!(error.contains("line 1 column"), "{error}");
+    assert!(error.contains("line 1, column 24"), "{error}");
 }
 
 #[test]

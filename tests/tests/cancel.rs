@@ -237,6 +237,6 @@ fn a_trace_that_cannot_be_written_ends_the_job() {
 }
 
 fn is_qemu(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .is_ok_and(|name| name.starts_with("qemu-system"))
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+        .is_ok_and(|program| program.to_string_lossy().contains("/qemu-system"))
 }

@@ -27,7 +27,7 @@ fn assert_survived(run: &JobRun) {
 #[test]
 fn two_hundred_megabytes_of_output_are_cut_at_the_limit_and_the_script_decides() {
     let run = run(
-        &["yes 0123456789 | head -c 200000000", "exit 3"],
+        &["(yes 0123456789 || true) | head -c 200000000", "exit 3"],
         &["--timestamps", "off"],
     );
 
@@ -41,13 +41,21 @@ fn two_hundred_megabytes_of_output_are_cut_at_the_limit_and_the_script_decides()
 }
 
 #[test]
-fn a_fork_bomb_ends_as_script() {
-    let run = run(
-        &["f() { f | f & }; f; sleep 5; echo still here; exit 4"],
-        &[],
+fn a_fork_bomb_ends_at_its_time_limit() {
+    let job = with_after_script(
+        script(&["f() { f | f & }; f; sleep 300"]),
+        &["echo the agent is well"],
     );
+    let limited = with_variables(job, &[variable("RUNNER_SCRIPT_TIMEOUT", "20s")]);
 
-    assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
+    let run = run_small(&limited, &[]);
+
+    assert_eq!(
+        (run.status, run.failure()),
+        (4, "timeout"),
+        "{}",
+        run.text()
+    );
     assert_survived(&run);
 }
 
@@ -63,7 +71,7 @@ fn eating_all_memory_ends_as_script() {
 #[test]
 fn a_full_disk_ends_as_script() {
     let run = run(
-        &["fallocate -l 100G big || dd if=/dev/zero of=big bs=1M"],
+        &["fallocate -l 15G most", "dd if=/dev/zero of=rest bs=1M"],
         &[],
     );
 

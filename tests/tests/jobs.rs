@@ -76,14 +76,14 @@ fn a_job_finds_the_world_it_expects() {
         "test \"$HOME\" = /root",
         "test -d /proc/self && test -d /sys/class && test -c /dev/null && test -e /dev/fd/0",
         "test -d /dev/pts && touch /dev/shm/x /tmp/x /run/x",
-        "ping -c 1 127.0.0.1 || (exec 3<>/dev/tcp/127.0.0.1/9) 2>&1 | grep -q refused",
+        "said=$( (exec 3<>/dev/tcp/127.0.0.1/9) 2>&1 || true); [[ $said == *refused* ]]",
         "grep -q \"$(hostname)\" /etc/hosts",
         "echo \"cpus $(nproc)\"",
         "awk '/MemTotal/ {print \"mib\", int($2 / 1024)}' /proc/meminfo",
         "test \"$PWD\" = \"$CI_PROJECT_DIR\"",
         "echo \"clock $(date +%s)\"",
         "git --version && bash --version | head -1",
-        "python3 -c 'import os; os.urandom(16)' || head -c 16 /dev/random | wc -c",
+        "head -c 16 /dev/random | wc -c",
     ]);
     let sized = [
         variable("MICROVM_CPUS", "1"),

@@ -148,6 +148,15 @@ enum StopCause {
     CancelJob,
 }
 
+impl StopCause {
+    fn is_timeout(self) -> bool {
+        matches!(
+            self,
+            Self::JobTimeout | Self::ScriptTimeout | Self::AfterScriptTimeout
+        )
+    }
+}
+
 #[derive(Debug)]
 struct Running {
     slot: Slot,
@@ -299,6 +308,9 @@ impl JobMachine {
             State::Running(running) => match running.stopping {
                 // The stage does not answer. Nothing more can run in its VM, whose end ends it too.
                 Some(stopping) if now >= stopping.give_up_at => {
+                    if stopping.cause.is_timeout() && running.slot != Slot::PrepareExecutor {
+                        effects.push(timeout_warning(&running.stage));
+                    }
                     let failure = self.abandoned(stopping.cause);
                     self.finish(Some(failure), effects);
                 }
