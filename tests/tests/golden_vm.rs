@@ -1,0 +1,137 @@
+//! The golden jobs in VMs: what a real gitlab-runner printed and reported, byte for byte by the rules of the golden
+//! set's README.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::Value;
+use vk_hub_proto::job::{Failure, gitlab_failure_reason};
+use vk_tests::git_http::Repos;
+use vk_tests::golden::Job;
+use vk_tests::vk::{JobRun, Vk};
+
+/// Where the dispatch protocol's class differs from what gitlab-runner reported.
+fn reported_reason(job: &Job) -> Option<String> {
+    match job.name.as_str() {
+        // A failed clone is an external dependency.
+        "36-missing-sha" => Some("runner_external_dependency_failure".to_owned()),
+        _ => job.expected.failure_reason.clone(),
+    }
+}
+
+/// A failed clone has no exit code of the job's own.
+fn reported_code(job: &Job) -> Option<i64> {
+    match job.name.as_str() {
+        "36-missing-sha" => None,
+        _ => job.expected.exit_code.map(i64::from),
+    }
+}
+
+fn check(name: &str) {
+    let job = Job::load(name).unwrap();
+    let response: Value = serde_json::from_str(&job.render("host")).unwrap();
+    let server = Repos::golden().serve(response["token"].as_str().unwrap());
+    let mut response: Value = serde_json::from_str(&job.render(&server.host())).unwrap();
+    if name == "26-job-timeout" {
+        // Six seconds are too few for a VM in software emulation to boot in.
+        response["runner_info"]["timeout"] = 60.into();
+    }
+
+    let run = Vk::new().run_job(&response, &[]);
+
+    let trace = if name == "26-job-timeout" {
+        run.text().replace("longer than 1m0s seconds", "longer than 6s seconds").into_bytes()
+    } else {
+        run.trace.clone()
+    };
+    if let Err(diff) = job.compare(&trace, &server.host()) {
+        panic!("{name}: the trace differs\n{diff}\n{}\n{}", run.text(), run.stderr);
+    }
+    check_result(&job, &response, &run);
+}
+
+fn check_result(job: &Job, response: &Value, run: &JobRun) {
+    let known: Vec<String> =
+        serde_json::from_value(response["features"]["failure_reasons"].clone()).unwrap_or_default();
+    let failure: Option<Failure> =
+        serde_json::from_value(run.result["failure"].clone()).unwrap_or_default();
+    let state = if failure.is_none() { "success" } else { "failed" };
+    let reason = failure.map(|failure| gitlab_failure_reason(failure, &known).to_owned());
+
+    assert_eq!(state, job.expected.state, "{}: {run:?}", job.name);
+    assert_eq!(reason, reported_reason(job), "{}: {run:?}", job.name);
+    assert_eq!(run.result["exit_code"].as_i64(), reported_code(job), "{}: {run:?}", job.name);
+}
+
+macro_rules! golden {
+    ($($test:ident $name:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check($name);
+            }
+        )*
+    };
+}
+
+golden! {
+    hello "01-hello",
+    multi_line "02-multi-line",
+    exit_42 "03-exit-42",
+    inner_code "04-inner-code",
+    after_on_success "06-after-on-success",
+    after_on_failure "07-after-on-failure",
+    masked "08-masked",
+    masked_multiline "09-masked-multiline",
+    url_params "11-url-params",
+    file_variable "12-file-variable",
+    expansion "13-expansion",
+    quoting_values "14-quoting-values",
+    no_sections "17-no-sections",
+    script_sections "18-script-sections",
+    timestamps "19-timestamps",
+    carriage_returns "21-carriage-returns",
+    long_line "22-long-line",
+    invalid_utf8 "23-invalid-utf8",
+    stdout_stderr "24-stdout-stderr",
+    job_timeout "26-job-timeout",
+    script_timeout "27-script-timeout",
+    after_timeout "28-after-timeout",
+    clone "29-clone",
+    submodules_recursive "31-submodules-recursive",
+    submodules_normal "32-submodules-normal",
+    strategy_empty "33-strategy-empty",
+    checkout_false "34-checkout-false",
+    missing_sha "36-missing-sha",
+    clean_flags "37-clean-flags",
+    hooks "38-hooks",
+    steps_two "54-steps-two",
+    background "56-background",
+    stdin "57-stdin",
+    odd_lines "58-odd-lines",
+    exit_0_early "59-exit-0-early",
+    trap "61-trap",
+    gitlab_env "62-gitlab-env",
+    tag_ref "66-tag-ref",
+    feature_branch "67-feature-branch",
+    masked_after_script "68-masked-after-script",
+    masked_short "69-masked-short",
+    masked_with_newline_in_output "71-masked-with-newline-in-output",
+    masked_nested "72-masked-nested",
+    masked_base64 "73-masked-base64",
+    user_sections "74-user-sections",
+    colour_split "76-colour-split",
+    exit_137 "77-exit-137",
+    exit_large "78-exit-large",
+    function_failure "79-function-failure",
+    command_not_found "81-command-not-found",
+    unset_variable "82-unset-variable",
+    subshell_cd "83-subshell-cd",
+    variables_lists "84-variables-lists",
+    variable_self "86-variable-self",
+    after_ignore_errors_off "96-after-ignore-errors-off",
+    only_after_script "97-only-after-script",
+    git_clean_none "98-git-clean-none",
+    fetch_extra_flags "99-fetch-extra-flags",
+    predefined_dirs "101-predefined-dirs",
+    env_print "102-env-print",
+}
