@@ -239,6 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn prefix_that_ends_right_behind_a_token_counts() {
+        assert_eq!(
+            filter(&["tok:"], "glpat-xtok:abc."),
+            "glpat-[MASKED]:[MASKED]"
+        );
+    }
+
+    #[test]
     fn only_glpat_is_masked_behind_without_the_feature_flag() {
         let mut state = state(&[], false);
         let mut out = Vec::new();
