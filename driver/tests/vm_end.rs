@@ -1,5 +1,7 @@
 //! A VM's end reaches its owner with its cause, whatever it is (F35, F77, F85, F86).
 
+#![allow(clippy::panic, clippy::unwrap_used)]
+
 mod support;
 
 use std::time::Instant;

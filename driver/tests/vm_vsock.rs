@@ -1,5 +1,7 @@
 //! Streams between host programs and a real guest (F70, F73).
 
+#![allow(clippy::panic, clippy::unwrap_used)]
+
 mod support;
 
 use std::time::Instant;

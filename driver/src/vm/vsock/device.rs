@@ -44,6 +44,12 @@ impl Device {
         self.muxer.takes_packets()
     }
 
+    /// How many connections there are, and how many resets wait.
+    #[cfg(test)]
+    pub(super) fn connections(&self) -> (usize, usize) {
+        self.muxer.counts()
+    }
+
     /// Whether [`Device::receive`] may have a packet.
     pub(crate) fn has_packets(&self) -> bool {
         self.muxer.has_work()

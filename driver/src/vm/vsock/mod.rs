@@ -11,6 +11,10 @@
 mod backend;
 mod connection;
 mod device;
+#[cfg(test)]
+mod device_tests;
+#[cfg(test)]
+mod model;
 mod muxer;
 mod packet;
 mod queues;

@@ -112,6 +112,12 @@ impl Muxer {
         self.resets.len() < MAX_RESETS
     }
 
+    /// Connections, and waiting resets.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.entries.len(), self.resets.len())
+    }
+
     /// Whether [`Muxer::next`] may have something.
     pub(crate) fn has_work(&self) -> bool {
         !self.resets.is_empty() || !self.ready.is_empty()
