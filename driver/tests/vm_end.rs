@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::{SECOND, Vm, boot, in_time, is_running, processes_of};
+use support::{SECOND, Vm, boot, config, in_time, is_running, processes_of};
 use vk_driver::process::Exit;
-use vk_driver::vm::{EndCause, MachineEnd};
+use vk_driver::vm::{Backend, EndCause, MachineConfig, MachineEnd, start};
 
 async fn end_of(test: &str) -> MachineEnd {
     let vm = boot(test).await;
@@ -113,6 +113,23 @@ async fn f77_stopped_vmm_can_be_killed() {
         .unwrap();
 
     assert_eq!(end.cause, EndCause::Killed);
+}
+
+#[tokio::test]
+async fn machine_of_the_same_name_may_follow() {
+    let vm = boot("silent").await;
+    vm.machine.kill().await;
+    assert_eq!(std::fs::read_dir(vm.folder.path()).unwrap().count(), 0);
+
+    let config = config("poweroff", vm.folder.path());
+    let config = MachineConfig {
+        name: "silent".into(),
+        ..config
+    };
+    let second = start(Backend::Auto, &config).await.unwrap();
+
+    let end = in_time("the VM's end", second.wait()).await;
+    assert_eq!(end.cause, EndCause::PoweredOff);
 }
 
 #[tokio::test]

@@ -151,7 +151,8 @@ fn show_disks() {
         let mut file = File::open(&path).unwrap();
         file.read_exact(&mut start).unwrap();
         let size = fs::read_to_string(format!("/sys/block/{disk}/size")).unwrap();
-        let writable = File::options().write(true).open(&path).is_ok();
+        let write = |mut file: File| file.write_all(&start).and_then(|()| file.sync_all());
+        let writable = File::options().write(true).open(&path).and_then(write).is_ok();
         let start = String::from_utf8_lossy(&start);
         println!("{disk}: {start:?}, {} sectors, writable: {writable}", size.trim());
     }

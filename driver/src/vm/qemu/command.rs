@@ -206,3 +206,99 @@ fn escaped(path: &Path) -> OsString {
     }
     OsString::from_vec(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> MachineConfig {
+        // Any file that is there.
+        let file = PathBuf::from("/dev/null");
+        MachineConfig {
+            name: "job-1".into(),
+            cpus: 2,
+            memory_mib: 2048,
+            kernel: file.clone(),
+            initramfs: file,
+            cmdline: vec!["vk.hostname=x".into()],
+            disks: Vec::new(),
+            run_dir: "/run".into(),
+        }
+    }
+
+    fn line(accelerator: Accelerator) -> String {
+        let sockets = Sockets {
+            vhost: "/run/a,b.vhost".into(),
+            monitor: "/run/x.qmp".into(),
+        };
+        let command = command(&config(), accelerator, 2_100_000, &sockets);
+        let arguments: Vec<_> = command
+            .get_args()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        arguments.join(" ")
+    }
+
+    #[test]
+    fn commas_in_paths_are_doubled() {
+        assert!(line(Accelerator::Tcg).contains("path=/run/a,,b.vhost"));
+    }
+
+    #[test]
+    fn emulated_kernel_is_told_the_counters_rate_and_the_callers_words_come_last() {
+        let line = line(Accelerator::Tcg);
+        assert!(
+            line.contains(" tsc_early_khz=2100000 vk.hostname=x "),
+            "{line}"
+        );
+        assert!(line.contains("tcg,thread=multi"), "{line}");
+    }
+
+    #[test]
+    fn kvm_guest_finds_the_rate_itself() {
+        let line = line(Accelerator::Kvm);
+        assert!(!line.contains("tsc_early_khz"), "{line}");
+        assert!(line.contains("-accel kvm -cpu host"), "{line}");
+    }
+
+    #[test]
+    fn sizes_are_the_configurations() {
+        let line = line(Accelerator::Kvm);
+        assert!(line.contains("size=2048M"), "{line}");
+        assert!(line.contains("-m 2048M -smp 2"), "{line}");
+    }
+
+    #[test]
+    fn impossible_machines_are_refused_with_the_reason() {
+        type Spoil = fn(&mut MachineConfig);
+        let cases: [(Spoil, &str); 6] = [
+            (|config| config.name = "a/b".into(), "the name `a/b`"),
+            (|config| config.name = String::new(), "the name ``"),
+            (|config| config.cpus = 0, "no processor"),
+            (
+                |config| config.memory_mib = 8,
+                "8 MiB of memory, 64 are needed",
+            ),
+            (
+                |config| config.cmdline.push("a\0b".into()),
+                "`a\\0b` on its kernel command line",
+            ),
+            (
+                |config| {
+                    config.disks.push(Disk {
+                        path: OsString::from_vec(vec![b'/', 0xff]).into(),
+                        access: DiskAccess::ReadOnly,
+                    });
+                },
+                "a disk whose path is not UTF-8: /\u{fffd}",
+            ),
+        ];
+        check(&config()).unwrap();
+        for (spoil, reason) in cases {
+            let mut config = config();
+            spoil(&mut config);
+            let error = check(&config).unwrap_err().to_string();
+            assert_eq!(error, format!("a VM cannot have {reason}"));
+        }
+    }
+}

@@ -44,6 +44,11 @@ pub(in crate::vm) async fn start(
         vhost: config.run_dir.join(format!("{}.vhost", config.name)),
         monitor: config.run_dir.join(format!("{}.qmp", config.name)),
     };
+    let files = SocketFiles(vec![
+        vsock_path.clone(),
+        sockets.vhost.clone(),
+        sockets.monitor.clone(),
+    ]);
     let service = Service::start(GUEST_CID, &vsock_path, &sockets.vhost)?;
     let listener = UnixListener::bind(&sockets.monitor).map_err(socket_error(&sockets.monitor))?;
     let tsc_khz = match accelerator {
@@ -52,8 +57,9 @@ pub(in crate::vm) async fn start(
     };
     let command = command::command(config, accelerator, tsc_khz, &sockets);
     let mut process = Process::spawn(command).await?;
+    // A QEMU that ends closes the socket as well: its end says more.
     let monitor = tokio::select! {
-        monitor = greet(&listener) => monitor.map_err(socket_error(&sockets.monitor))?,
+        Ok(monitor) = greet(&listener) => monitor,
         exit = process.child.wait() => {
             let (_, message) = process.outputs().await;
             let message = if message.is_empty() { exit.to_string() } else { message };
@@ -72,10 +78,23 @@ pub(in crate::vm) async fn start(
     };
     tokio::spawn(async move {
         let end = supervise(process, service, monitor, killed).await;
+        drop(files);
         tracing::debug!(cause = %end, "the VM ended");
         ended.send_replace(Some(end));
     });
     Ok(Box::new(machine))
+}
+
+/// Sockets' names, which go when the machine does: one of the same name may follow.
+struct SocketFiles(Vec<PathBuf>);
+
+impl Drop for SocketFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // Those that were never made, or whose folder is gone, need no removal.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 fn socket_error(path: &Path) -> impl FnOnce(io::Error) -> QemuError {

@@ -71,7 +71,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// Waits for QEMU's greeting, which it sends when the machine is set up.
+    /// Waits until QEMU answers, which it does once the machine is set up. Its greeting may come before.
     pub(super) async fn greet(stream: UnixStream) -> io::Result<Self> {
         let (reader, writer) = stream.into_split();
         let mut monitor = Self {
@@ -82,6 +82,8 @@ impl Monitor {
         let mut line = Vec::new();
         read_line(&mut monitor.lines, &mut line).await?;
         monitor.ask("qmp_capabilities").await?;
+        line.clear();
+        read_line(&mut monitor.lines, &mut line).await?;
         Ok(monitor)
     }
 
@@ -151,5 +153,81 @@ async fn read_line(from: &mut BufReader<OwnedReadHalf>, line: &mut Vec<u8>) -> i
         Ok(())
     } else {
         Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{self, timeout};
+
+    use super::*;
+
+    /// A monitor and QEMU's end of it, which has greeted.
+    async fn monitor() -> (Monitor, BufReader<UnixStream>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut qemu = BufReader::new(theirs);
+        qemu.write_all(b"{\"QMP\":{}}\r\n{\"return\":{}}\r\n")
+            .await
+            .unwrap();
+        let monitor = Monitor::greet(ours).await.unwrap();
+        let mut line = String::new();
+        qemu.read_line(&mut line).await.unwrap();
+        assert_eq!(line, "{\"execute\":\"qmp_capabilities\"}\n");
+        (monitor, qemu)
+    }
+
+    #[tokio::test]
+    async fn first_reason_for_a_shutdown_is_kept() {
+        let (monitor, mut qemu) = monitor().await;
+        let reason = monitor.reason();
+        for name in ["guest-reset", "host-signal"] {
+            let event = format!(
+                "{{\"event\":\"SHUTDOWN\",\"data\":{{\"guest\":true,\"reason\":\"{name}\"}}}}\r\n"
+            );
+            qemu.write_all(event.as_bytes()).await.unwrap();
+        }
+        drop(qemu);
+
+        // It hangs up, so that watching does not return.
+        timeout(Duration::from_millis(200), monitor.watch())
+            .await
+            .unwrap_err();
+
+        assert_eq!(reason.get(), Some(ShutdownReason::GuestReset));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f77_qemu_that_answers_is_left_alone_and_one_that_does_not_is_given_up() {
+        let (monitor, mut qemu) = monitor().await;
+        let watch = tokio::spawn(monitor.watch());
+        for _ in 0..100 {
+            let mut line = String::new();
+            qemu.read_line(&mut line).await.unwrap();
+            assert!(line.contains("query-status"));
+            qemu.write_all(b"{\"return\":{}}\r\n").await.unwrap();
+        }
+        assert!(!watch.is_finished());
+
+        let silent = time::Instant::now();
+        watch.await.unwrap();
+
+        assert!(silent.elapsed() >= PATIENCE, "{:?}", silent.elapsed());
+    }
+
+    #[tokio::test]
+    async fn unknown_and_broken_messages_are_passed_over() {
+        let (monitor, mut qemu) = monitor().await;
+        let reason = monitor.reason();
+        qemu.write_all(b"rubbish\n{\"event\":\"STOP\"}\n[1]\n")
+            .await
+            .unwrap();
+        let event = b"{\"event\":\"SHUTDOWN\",\"data\":{\"reason\":\"new-one\"}}\n";
+        qemu.write_all(event).await.unwrap();
+
+        timeout(Duration::from_millis(200), monitor.watch())
+            .await
+            .unwrap_err();
+
+        assert_eq!(reason.get(), Some(ShutdownReason::Other));
     }
 }

@@ -230,7 +230,7 @@ impl World {
         match *step {
             // A guest with a tiny buffer would take for ever to read much.
             Step::HostWrites(which, len) => {
-                programs[which].write(len.min(self.guest.alloc as usize * 8))
+                programs[which].write(len.min(self.guest.alloc as usize * 8));
             }
             Step::HostReads(which, len) => programs[which].read(len),
             Step::HostEndsWriting(which) => {

@@ -18,6 +18,8 @@ mod model;
 mod muxer;
 mod packet;
 mod queues;
+#[cfg(test)]
+mod queues_tests;
 mod service;
 mod sockets;
 mod stream;
