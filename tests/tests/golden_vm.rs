@@ -39,12 +39,18 @@ fn check(name: &str) {
     let run = Vk::new().run_job(&response, &[]);
 
     let trace = if name == "26-job-timeout" {
-        run.text().replace("longer than 1m0s seconds", "longer than 6s seconds").into_bytes()
+        run.text()
+            .replace("longer than 1m0s seconds", "longer than 6s seconds")
+            .into_bytes()
     } else {
         run.trace.clone()
     };
     if let Err(diff) = job.compare(&trace, &server.host()) {
-        panic!("{name}: the trace differs\n{diff}\n{}\n{}", run.text(), run.stderr);
+        panic!(
+            "{name}: the trace differs\n{diff}\n{}\n{}",
+            run.text(),
+            run.stderr
+        );
     }
     check_result(&job, &response, &run);
 }
@@ -54,12 +60,21 @@ fn check_result(job: &Job, response: &Value, run: &JobRun) {
         serde_json::from_value(response["features"]["failure_reasons"].clone()).unwrap_or_default();
     let failure: Option<Failure> =
         serde_json::from_value(run.result["failure"].clone()).unwrap_or_default();
-    let state = if failure.is_none() { "success" } else { "failed" };
+    let state = if failure.is_none() {
+        "success"
+    } else {
+        "failed"
+    };
     let reason = failure.map(|failure| gitlab_failure_reason(failure, &known).to_owned());
 
     assert_eq!(state, job.expected.state, "{}: {run:?}", job.name);
     assert_eq!(reason, reported_reason(job), "{}: {run:?}", job.name);
-    assert_eq!(run.result["exit_code"].as_i64(), reported_code(job), "{}: {run:?}", job.name);
+    assert_eq!(
+        run.result["exit_code"].as_i64(),
+        reported_code(job),
+        "{}: {run:?}",
+        job.name
+    );
 }
 
 macro_rules! golden {

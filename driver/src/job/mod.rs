@@ -20,6 +20,4 @@ pub use options::JobOptions;
 pub use runner::{JobEvent, JobRun, RefusedJob, refuse_job, run_job};
 
 #[cfg(test)]
-mod machine_tests;
-#[cfg(test)]
 pub(crate) mod testing;

@@ -73,7 +73,7 @@ mod tests {
     fn pauses(exponential_backoff: bool) -> Vec<u64> {
         let plan = Plan {
             exponential_backoff,
-            ..super::super::machine_tests::plan()
+            ..crate::job::machine::tests::plan()
         };
         (1..=8)
             .map(|failed| plan.retry_pause(failed).as_secs())

@@ -215,13 +215,45 @@ async fn run_loaded(
     })
 }
 
-/// Writes the result whole or not at all.
+/// Writes the result: a file whole or not at all; what is no file (a pipe, a terminal) as it is.
 fn write_result(path: &Path, result: &JobResult) -> io::Result<()> {
     let mut json = serde_json::to_vec_pretty(result)?;
     json.push(b'\n');
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, json);
+    }
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     let draft = PathBuf::from(name);
     fs::write(&draft, json)?;
     fs::rename(&draft, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_replaces_a_file_and_leaves_no_draft() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("result.json");
+        fs::write(&path, "old").unwrap();
+
+        write_result(&path, &JobResult::default()).unwrap();
+
+        let names: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert_eq!(names.len(), 1);
+        assert!(fs::read_to_string(&path).unwrap().contains("output_len"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_stays_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("sink");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+
+        write_result(&link, &JobResult::default()).unwrap();
+
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
 }

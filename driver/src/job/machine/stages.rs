@@ -1,127 +1,19 @@
-//! The stage machine: what a job does next, decided without clock, socket or task.
-//!
-//! The order of stages and what a failure, a time-out or a cancel leaves of it are GitLab Runner's (facts,
-//! build §1.3 to §1.7). The shell around it runs one stage at a time, tells the machine how it ended and what
-//! happened meanwhile, and does what the returned effects say:
-//!
-//! ```text
-//! prepare_executor → prepare_script → get_sources → restore_cache → download_artifacts
-//!   → step_* → after_script → archive_cache → upload_artifacts → cleanup_file_variables
-//! ```
-//!
-//! Times are durations since the job began, on any monotonic clock.
+//! The machine itself: which stage follows, and what a failure, a time-out or a cancel changes about that.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use vk_hub_proto::job::Failure;
 
-use super::plan::Plan;
-use super::settings::{StageTimeouts, format_duration};
-use super::stage::Stage;
-use super::variables::JobStatus;
-
-/// How long a stage that was told to stop may still take to end by itself before it is killed.
-///
-/// GitLab Runner waits ten minutes (facts, build §1.7); Docker's own `stop` ten seconds, which is what jobs
-/// under the Docker executor are used to.
-pub(super) const STOP_GRACE: Duration = Duration::from_secs(10);
+use super::events::{CancelMode, Effect, Event, JobEnd, Notice, STOP_GRACE, StopMode};
+use super::failure::StageFailure;
+use crate::job::plan::Plan;
+use crate::job::settings::{StageTimeouts, format_duration};
+use crate::job::stage::Stage;
+use crate::job::variables::JobStatus;
 
 /// How long a killed stage may take to be reported as ended before the machine goes on without it.
 const KILL_MARGIN: Duration = Duration::from_secs(5);
-
-/// Something that happened to the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// The running stage ended.
-    Ended(Result<(), StageFailure>),
-    /// Someone asked for the job's end.
-    Cancel(CancelMode),
-    /// The VM is gone; the text says how.
-    MachineLost(String),
-    /// Nothing but time went by; due at [`JobMachine::next_deadline`].
-    Tick,
-}
-
-/// How urgently a job is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelMode {
-    /// The steps are stopped; `after_script` and what follows still run.
-    Graceful,
-    /// Everything is stopped at once.
-    Immediate,
-}
-
-/// What the shell has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Write a line of the runner's own.
-    Print(Notice),
-    /// Run this stage and answer with [`Event::Ended`].
-    Run(Stage),
-    /// Stop the running stage; it still answers with [`Event::Ended`].
-    Stop(StopMode),
-    /// The job is over: end the VM, write the final line, report.
-    Finish(JobEnd),
-}
-
-/// How the running stage is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StopMode {
-    /// Ask its processes to end, kill them after [`STOP_GRACE`].
-    Gently,
-    /// Kill its processes.
-    AtOnce,
-}
-
-/// A line of the runner's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// A `WARNING:` line.
-    Warning(String),
-}
-
-/// Why a stage failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StageFailure {
-    /// The class that is reported.
-    pub class: Failure,
-    /// Exit code of the script, where a script failed.
-    pub exit_code: Option<i32>,
-    /// What the job's last line says.
-    pub message: String,
-    /// More about it, for the result: what the trace has told already.
-    pub detail: Option<String>,
-}
-
-impl StageFailure {
-    /// A failure of `class` without an exit code, about which `message` says all there is.
-    pub fn new(class: Failure, message: impl Into<String>) -> Self {
-        Self {
-            class,
-            exit_code: None,
-            message: message.into(),
-            detail: None,
-        }
-    }
-
-    /// A script that ended with `code`, in the Docker executor's words.
-    #[must_use]
-    pub fn exit(code: i32) -> Self {
-        let exit_code = Some(code);
-        Self {
-            exit_code,
-            ..Self::new(Failure::Script, format!("exit code {code}"))
-        }
-    }
-}
-
-/// How a job ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JobEnd {
-    /// Why it failed; `None` for success.
-    pub(super) failure: Option<StageFailure>,
-}
 
 /// A place in the job's order; what stage it means is decided when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,7 +75,7 @@ enum State {
 
 /// The stage machine of one job. See the module's text.
 #[derive(Debug)]
-pub(super) struct JobMachine {
+pub(in crate::job) struct JobMachine {
     plan: Plan,
     todo: VecDeque<Slot>,
     state: State,
@@ -202,7 +94,7 @@ pub(super) struct JobMachine {
 impl JobMachine {
     /// A machine for the job that `plan` describes.
     #[must_use]
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(in crate::job) fn new(plan: Plan) -> Self {
         let mut todo = VecDeque::from([
             Slot::PrepareExecutor,
             Slot::PrepareScript,
@@ -232,7 +124,7 @@ impl JobMachine {
     }
 
     /// Begins the job.
-    pub(super) fn start(&mut self, now: Duration) -> Vec<Effect> {
+    pub(in crate::job) fn start(&mut self, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if matches!(self.state, State::Idle) {
             self.next(now, &mut effects);
@@ -241,7 +133,7 @@ impl JobMachine {
     }
 
     /// Takes note of an event and answers what to do.
-    pub(super) fn handle(&mut self, now: Duration, event: Event) -> Vec<Effect> {
+    pub(in crate::job) fn handle(&mut self, now: Duration, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
             Event::Ended(result) => self.ended(now, result, &mut effects),
@@ -255,7 +147,7 @@ impl JobMachine {
 
     /// When [`Event::Tick`] is due next; `None` once the job is over.
     #[must_use]
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
+    pub(in crate::job) fn next_deadline(&self) -> Option<Duration> {
         match &self.state {
             State::Idle | State::Finished => None,
             State::Pausing { until } => Some((*until).min(self.plan.timeout)),
@@ -270,13 +162,13 @@ impl JobMachine {
 
     /// The value of `CI_JOB_STATUS` for the stage that runs now.
     #[must_use]
-    pub(super) fn status(&self) -> JobStatus {
+    pub(in crate::job) fn status(&self) -> JobStatus {
         self.status
     }
 
     /// Which attempt at getting the sources this is, from 1.
     #[must_use]
-    pub(super) fn sources_attempt(&self) -> u32 {
+    pub(in crate::job) fn sources_attempt(&self) -> u32 {
         self.attempt
     }
 

@@ -6,17 +6,17 @@ use proptest::prelude::*;
 use vk_hub_proto::job::variables::Variables;
 use vk_hub_proto::job::{Failure, Variable};
 
-use super::machine::{
+use super::{
     CancelMode, Effect, Event, JobEnd, JobMachine, Notice, STOP_GRACE, StageFailure, StopMode,
 };
-use super::plan::{Cases, Plan};
-use super::stage::Stage;
-use super::variables::JobStatus;
+use crate::job::plan::{Cases, Plan};
+use crate::job::stage::Stage;
+use crate::job::variables::JobStatus;
 
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A job with everything: every stage has something to do.
-pub(super) fn plan() -> Plan {
+pub(in crate::job) fn plan() -> Plan {
     Plan {
         steps: vec![Stage::Step("script".into()), Stage::Step("release".into())],
         after_script: true,
