@@ -27,6 +27,16 @@ pub(super) struct JobContext {
     pub(super) options: JobOptions,
     pub(super) environment: JobEnvironment,
     guest: OnceLock<Arc<Guest>>,
+    tools: OnceLock<ImageTools>,
+}
+
+/// What the job's image has that scripts depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ImageTools {
+    /// The shell that reads scripts.
+    pub(super) shell: Shell,
+    /// Whether there is git.
+    pub(super) has_git: bool,
 }
 
 impl JobContext {
@@ -54,6 +64,7 @@ impl JobContext {
             options,
             environment,
             guest: OnceLock::new(),
+            tools: OnceLock::new(),
         })
     }
 
@@ -117,13 +128,28 @@ impl JobContext {
 
     /// What scripts are made from.
     pub(super) fn script<'a>(&'a self, environment: &'a JobEnvironment) -> ScriptContext<'a> {
+        let tools = self.tools();
         ScriptContext {
             job: &self.job,
             environment,
-            shell: Shell::Bash,
-            has_git: true,
+            shell: tools.shell,
+            has_git: tools.has_git,
             host_name: None,
         }
+    }
+
+    /// What the image has; bash and git until that is known.
+    pub(super) fn tools(&self) -> ImageTools {
+        self.tools.get().copied().unwrap_or(ImageTools {
+            shell: Shell::Bash,
+            has_git: true,
+        })
+    }
+
+    /// Takes note of what the image has.
+    pub(super) fn image_has(&self, tools: ImageTools) {
+        // Set once: there is one prepare_script.
+        let _ = self.tools.set(tools);
     }
 
     /// The size the job asks for.

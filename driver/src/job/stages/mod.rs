@@ -2,6 +2,7 @@
 
 mod io;
 mod prepare;
+mod probe;
 mod script;
 mod skipped;
 mod sources;
@@ -40,8 +41,12 @@ pub(super) async fn run(
         | Stage::ArchiveCacheOnFailure
         | Stage::UploadArtifactsOnSuccess
         | Stage::UploadArtifactsOnFailure => skipped::run(&context, &stage, io).await,
-        Stage::PrepareScript
-        | Stage::ClearWorktree
+        Stage::PrepareScript => {
+            let mut io = io;
+            probe::run(&context, &mut io).await?;
+            script::run_stage(&context, &stage, moment, io).await
+        }
+        Stage::ClearWorktree
         | Stage::Step(_)
         | Stage::AfterScript
         | Stage::CleanupFileVariables => script::run_stage(&context, &stage, moment, io).await,

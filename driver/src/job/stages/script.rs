@@ -8,12 +8,9 @@ use crate::agent::{ExecEvent, ExecRequest, Stdin};
 use crate::guest::Guest;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::machine::{STOP_GRACE, StageFailure, StopMode};
-use crate::job::script::stage_script;
+use crate::job::script::{Shell, stage_script};
 use crate::job::stage::Stage;
 use crate::report::chain;
-
-/// The shell that reads scripts, looked for in the image's PATH.
-const SHELL: &str = "bash";
 
 /// Runs the script of `stage`.
 pub(super) async fn run_stage(
@@ -40,12 +37,26 @@ pub(super) async fn run(
     let guest = context
         .guest()
         .ok_or_else(|| system("there is no VM to run the script in".to_owned()))?;
-    run_in(&guest, script, io).await
+    let shell = program(context.tools().shell);
+    run_in(&guest, shell, script, io).await
 }
 
-async fn run_in(guest: &Guest, script: String, io: &mut StageIo) -> Result<(), StageFailure> {
+/// The shell's program, looked for in the image's PATH.
+pub(super) fn program(shell: Shell) -> &'static str {
+    match shell {
+        Shell::Bash => "bash",
+        Shell::Sh => "sh",
+    }
+}
+
+async fn run_in(
+    guest: &Guest,
+    shell: &str,
+    script: String,
+    io: &mut StageIo,
+) -> Result<(), StageFailure> {
     let request = ExecRequest {
-        argv: vec![SHELL.to_owned()],
+        argv: vec![shell.to_owned()],
         kill_grace_ms: STOP_GRACE.as_secs() * 1000,
         ..ExecRequest::default()
     };
