@@ -161,3 +161,19 @@ async fn f85_console_of_a_guest_that_never_calls_can_be_read() {
     assert!(stats.cpu_time > SECOND / 10, "{stats:?}");
     assert!(stats.peak_memory > 32 << 20, "{stats:?}");
 }
+
+/// A measurement: run it with `--ignored --nocapture`.
+#[tokio::test]
+#[ignore = "measures, asserts nothing about time"]
+async fn time_from_start_to_power_off() {
+    for _ in 0..7 {
+        let started = Instant::now();
+        let vm = boot("poweroff").await;
+        let running = started.elapsed();
+        vm.machine.wait().await;
+        println!(
+            "QEMU runs after {running:?}, ends after {:?}",
+            started.elapsed()
+        );
+    }
+}

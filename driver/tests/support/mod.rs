@@ -25,7 +25,7 @@ pub fn images() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/out"),
         PathBuf::from,
     );
-    let kernel = folder.join("vmlinuz");
+    let kernel = folder.join("vmlinux");
     assert!(
         kernel.exists(),
         "{} is missing: run images/build, or set VK_IMAGES_DIR",
@@ -85,7 +85,7 @@ pub fn config(test: &str, run_dir: &Path) -> MachineConfig {
         name: test.to_owned(),
         cpus: 1,
         memory_mib: 256,
-        kernel: images().join("vmlinuz"),
+        kernel: images().join("vmlinux"),
         initramfs: initramfs().to_owned(),
         cmdline: vec![format!("test={test}")],
         disks: Vec::new(),

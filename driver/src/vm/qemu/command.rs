@@ -145,20 +145,31 @@ pub(super) fn command(
 /// What the kernel is told.
 fn kernel_command_line(config: &MachineConfig, accelerator: Accelerator, tsc_khz: u64) -> String {
     let mut words = vec![
-        "console=ttyS0".to_owned(),
-        "quiet".to_owned(),
-        // A panic resets the machine at once, which ends it.
-        "panic=-1".to_owned(),
-        // By a triple fault: nothing else works sooner.
-        "reboot=t".to_owned(),
+        "console=ttyS0",
+        "quiet",
+        // A panic resets the machine at once, which ends it;
+        "panic=-1",
+        // by a triple fault: nothing else works sooner.
+        "reboot=t",
         // The processor's random numbers count as entropy, as virtio-rng's do later.
-        "random.trust_cpu=on".to_owned(),
+        "random.trust_cpu=on",
         // Self-tests of the kernel's ciphers take a fifth of a second when emulated.
-        "cryptomgr.notests".to_owned(),
-    ];
+        "cryptomgr.notests",
+        // On a busy host the kernel may find its timer late, and not use it for that.
+        "no_timer_check",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect::<Vec<_>>();
     if accelerator == Accelerator::Tcg {
         // See the module `tsc`.
         words.push(format!("tsc_early_khz={tsc_khz}"));
+        // Nor may it distrust its only clock.
+        words.push("tsc=reliable".to_owned());
+        if config.cpus == 1 {
+            // Its code for several processors works for one: patching it costs a tenth of a second.
+            words.push("noreplace-smp".to_owned());
+        }
     }
     words.extend(config.cmdline.iter().cloned());
     words.join(" ")
