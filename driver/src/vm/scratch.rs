@@ -78,6 +78,9 @@ pub async fn create(path: &Path, size: u64) -> Result<(), ScratchError> {
 async fn format(path: &Path) -> Result<(), ScratchError> {
     let mut command = Command::new(program());
     command
+        // Variables of e2fsprogs could change what is made.
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256"])
         .args(["-m", "0", "-i", BYTES_PER_INODE, "-O", FEATURES])
         .args(["-E", "lazy_itable_init=0,root_owner=0:0,discard"])

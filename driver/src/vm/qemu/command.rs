@@ -85,6 +85,9 @@ pub(super) fn command(
 ) -> Command {
     let mut command = Command::new(PROGRAM);
     command
+        // Nothing of our environment is a guest's business, should it break out.
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -2,7 +2,7 @@
 //!
 //! From the inside out, each layer knows only the one before it:
 //!
-//! - [`packet`](self): the header on the wire;
+//! - `packet`: the header on the wire;
 //! - `connection` and `muxer`: the rules, as state machines that see headers and counts but neither bytes nor sockets;
 //! - `stream`, `sockets` and `device`: the host's Unix sockets, as Firecracker lays them out;
 //! - `queues`: virtqueues of a hostile guest;
