@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -577,4 +577,62 @@ fn f74_guest_that_never_receives_stops_being_served_instead_of_growing() {
     assert!(!world.guest.queue.is_empty());
     world.settle();
     assert!(world.guest.queue.is_empty());
+}
+
+/// A measurement: run it optimised, with `--ignored --nocapture`.
+#[test]
+#[ignore = "measures, asserts nothing about time"]
+fn throughput_without_a_guest() {
+    const SIZE: usize = 1 << 30;
+    let mut world = World::new();
+    let report = |way: &str, start: Instant| {
+        let rate = SIZE as f64 / start.elapsed().as_secs_f64() / 1e6;
+        println!("{way}: {rate:.0} MB/s");
+    };
+
+    let mut program = world.guest_call(5000);
+    let mut socket = program.socket.take().unwrap();
+    socket.set_nonblocking(false).unwrap();
+    let reader = std::thread::spawn(move || std::io::copy(&mut socket, &mut std::io::sink()));
+    let start = Instant::now();
+    let payload = vec![0; 64 << 10];
+    let mut header = Guest::header(program.key, Op::Data);
+    header.len = payload.len() as u32;
+    let mut buffer = vec![0; 4096];
+    let (mut sent, mut taken) = (0u32, 0u32);
+    for _ in 0..SIZE / payload.len() {
+        while sent.wrapping_sub(taken) + header.len > BUF_ALLOC {
+            world.device.poll();
+            if let Some(header) = world.device.receive(&mut buffer) {
+                taken = header.fwd_cnt;
+            }
+        }
+        world.device.transmit(&header, &payload);
+        sent = sent.wrapping_add(header.len);
+    }
+    report("guest to host, 64 KiB packets", start);
+    drop(world);
+    reader.join().unwrap().unwrap();
+
+    let mut world = World::new();
+    world.guest.alloc = u32::MAX;
+    let program = world.guest_call(5000);
+    let mut socket = program.socket.unwrap();
+    socket.set_nonblocking(false).unwrap();
+    let writer = std::thread::spawn(move || {
+        for _ in 0..SIZE >> 16 {
+            socket.write_all(&[0; 1 << 16]).unwrap();
+        }
+        socket
+    });
+    let start = Instant::now();
+    let mut left = SIZE;
+    while left > 0 {
+        match world.device.receive(&mut buffer) {
+            Some(header) => left -= header.len as usize,
+            None => world.device.poll(),
+        }
+    }
+    report("host to guest, 4 KiB packets", start);
+    writer.join().unwrap();
 }

@@ -386,3 +386,146 @@ impl Muxer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::BUF_ALLOC;
+    use super::*;
+
+    const CID: u64 = 3;
+
+    fn packet(key: Key, op: Op, len: u32) -> Header {
+        Header {
+            src_cid: CID,
+            dst_cid: HOST_CID,
+            src_port: key.guest_port,
+            dst_port: key.host_port,
+            len,
+            kind: TYPE_STREAM,
+            op,
+            flags: 0,
+            buf_alloc: 1 << 20,
+            fwd_cnt: 0,
+        }
+    }
+
+    /// A connection that the host called and the guest took.
+    fn open(muxer: &mut Muxer) -> Key {
+        let key = muxer.call(1025).unwrap();
+        let Some(Outgoing::Packet(request)) = muxer.next() else {
+            panic!("no request");
+        };
+        assert_eq!((request.op, request.src_port), (Op::Request, key.host_port));
+        let effect = muxer.handle(&packet(key, Op::Response, 0));
+        assert_eq!(effect, Some(Effect::Opened(key)));
+        key
+    }
+
+    #[test]
+    fn connections_take_turns() {
+        let mut muxer = Muxer::new(CID);
+        let keys = [open(&mut muxer), open(&mut muxer), open(&mut muxer)];
+        for key in keys {
+            muxer.host_readable(key);
+        }
+
+        let turns: Vec<_> = (0..6)
+            .map(|_| match muxer.next() {
+                Some(Outgoing::Data { key, .. }) => {
+                    muxer.sent(key, 100);
+                    key
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+
+        assert_eq!(turns, [keys, keys].concat());
+    }
+
+    #[test]
+    fn credit_is_asked_for_once_and_data_flows_when_it_comes() {
+        let mut muxer = Muxer::new(CID);
+        let key = open(&mut muxer);
+        muxer.host_readable(key);
+        let Some(Outgoing::Data { max, .. }) = muxer.next() else {
+            panic!("no data");
+        };
+        assert_eq!(max, 1 << 20);
+        muxer.sent(key, max);
+
+        let Some(Outgoing::Packet(asked)) = muxer.next() else {
+            panic!("not asked");
+        };
+        assert_eq!(asked.op, Op::CreditRequest);
+        assert_eq!(muxer.next(), None);
+        let mut credit = packet(key, Op::CreditUpdate, 0);
+        muxer.handle(&credit);
+        assert_eq!(muxer.next(), None);
+        credit.fwd_cnt = 10;
+        muxer.handle(&credit);
+
+        assert_eq!(muxer.next(), Some(Outgoing::Data { key, max: 10 }));
+    }
+
+    #[test]
+    fn counts_of_a_stream_longer_than_32_bits_wrap() {
+        let mut muxer = Muxer::new(CID);
+        let key = open(&mut muxer);
+        let mut told = 0;
+        let total = (1u64 << 32) + 12 * u64::from(BUF_ALLOC);
+
+        for _ in 0..total / u64::from(BUF_ALLOC) {
+            let data = packet(key, Op::Data, BUF_ALLOC);
+            assert_eq!(muxer.handle(&data), Some(Effect::Deliver(key)));
+            assert_eq!(muxer.forwarded(key, BUF_ALLOC), None);
+            let Some(Outgoing::Packet(update)) = muxer.next() else {
+                panic!("no credit");
+            };
+            assert_eq!(update.op, Op::CreditUpdate);
+            told = update.fwd_cnt;
+        }
+
+        assert_eq!(u64::from(told), total & u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn packets_from_or_to_others_are_ignored() {
+        let mut muxer = Muxer::new(CID);
+        let key = open(&mut muxer);
+        let reset = packet(key, Op::Reset, 0);
+
+        let from_another = Header {
+            src_cid: 4,
+            ..reset
+        };
+        let to_another = Header {
+            dst_cid: 1,
+            ..reset
+        };
+
+        assert_eq!(muxer.handle(&from_another), None);
+        assert_eq!(muxer.handle(&to_another), None);
+        assert_eq!(muxer.next(), None);
+        assert_eq!(muxer.handle(&reset), Some(Effect::Close(key)));
+    }
+
+    #[test]
+    fn other_types_than_streams_are_refused() {
+        let mut muxer = Muxer::new(CID);
+        let key = Key {
+            host_port: 1024,
+            guest_port: 5000,
+        };
+        let request = Header {
+            kind: 2,
+            ..packet(key, Op::Request, 0)
+        };
+
+        assert_eq!(muxer.handle(&request), None);
+
+        let Some(Outgoing::Packet(answer)) = muxer.next() else {
+            panic!("no answer");
+        };
+        assert_eq!(answer.op, Op::Reset);
+    }
+}
