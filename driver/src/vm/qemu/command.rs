@@ -116,7 +116,9 @@ pub(super) fn command(
         Accelerator::Tcg => command
             .arg("-accel")
             .arg(format!("tcg,thread=multi,tb-size={TRANSLATION_CACHE_MIB}"))
-            .args(["-cpu", "max"]),
+            // Without ERMS the guest's kernel copies eight bytes a step, and not one: emulated step by step, that makes
+            // all of its input and output three to four times as fast.
+            .args(["-cpu", "max,-erms"]),
     };
     command
         .arg("-kernel")
