@@ -79,10 +79,6 @@ pub enum FeatureFlag {
     ExponentialBackoffStageRetry,
     /// `FF_USE_GITALY_CORRELATION_ID`: fetches carry a correlation ID, told in a line.
     GitalyCorrelationId,
-    /// `FF_HASH_CACHE_KEYS`: caches are stored under a hash of their key.
-    HashCacheKeys,
-    /// `FF_CLEAN_UP_FAILED_CACHE_EXTRACT`: paths of a cache that failed to unpack are removed.
-    CleanUpFailedCacheExtract,
 }
 
 impl FeatureFlag {
@@ -99,8 +95,6 @@ impl FeatureFlag {
             Self::MaskAllDefaultTokens => "FF_MASK_ALL_DEFAULT_TOKENS",
             Self::ExponentialBackoffStageRetry => "FF_USE_EXPONENTIAL_BACKOFF_STAGE_RETRY",
             Self::GitalyCorrelationId => "FF_USE_GITALY_CORRELATION_ID",
-            Self::HashCacheKeys => "FF_HASH_CACHE_KEYS",
-            Self::CleanUpFailedCacheExtract => "FF_CLEAN_UP_FAILED_CACHE_EXTRACT",
         }
     }
 }
@@ -185,7 +179,7 @@ mod tests {
             .collect()
     }
 
-    const ALL: [FeatureFlag; 11] = [
+    const ALL: [FeatureFlag; 9] = [
         FeatureFlag::BashExitCodeCheck,
         FeatureFlag::LegacyBashEval,
         FeatureFlag::ScriptSections,
@@ -195,8 +189,6 @@ mod tests {
         FeatureFlag::MaskAllDefaultTokens,
         FeatureFlag::ExponentialBackoffStageRetry,
         FeatureFlag::GitalyCorrelationId,
-        FeatureFlag::HashCacheKeys,
-        FeatureFlag::CleanUpFailedCacheExtract,
     ];
 
     #[test]
@@ -217,7 +209,6 @@ mod tests {
 
         assert!(flags.is_on(FeatureFlag::ScriptSections));
         assert!(!flags.is_on(FeatureFlag::Timestamps));
-        assert!(!flags.is_on(FeatureFlag::HashCacheKeys));
         assert!(warnings.is_empty());
         assert_eq!(
             flags.changed().collect::<Vec<_>>(),

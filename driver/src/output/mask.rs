@@ -48,16 +48,6 @@ impl Masker {
         }
     }
 
-    /// Looks for other secrets from now on; those looked for so far must be among them. Bytes that
-    /// are held back count, bytes handed on do not.
-    pub(super) fn set_finder(&mut self, finder: Option<Arc<Finder>>, next: &mut impl Sink) {
-        self.finder = finder;
-        self.cursor = Cursor::default();
-        self.open.clear();
-        let held = std::mem::take(&mut self.held);
-        self.write(held.bytes(), next);
-    }
-
     /// Takes the next bytes of the stream.
     pub(super) fn write(&mut self, piece: &[u8], next: &mut impl Sink) {
         let Some(finder) = self.finder.clone() else {
@@ -376,18 +366,6 @@ mod tests {
         let mut out = Vec::new();
         masker.write(b"a secret", &mut out);
         assert_eq!(out, b"a [MASKED]");
-    }
-
-    #[test]
-    fn held_bytes_count_for_a_secret_added_later() {
-        let mut masker = masker(&["secret"]);
-        let mut out = Vec::new();
-        masker.write(b"sec sec", &mut out);
-        let more = Finder::new(secrets::patterns(["secret", "second"])).map(Arc::new);
-        masker.set_finder(more, &mut out);
-        masker.write(b"ond second", &mut out);
-        masker.close(&mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), "sec [MASKED] [MASKED]");
     }
 
     /// Secrets of few letters, so that they overlap each other and themselves.

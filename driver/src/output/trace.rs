@@ -60,7 +60,6 @@ pub struct Stream(usize);
 /// assert_eq!(trace.take_output(), b"the password is [MASKED]\n");
 /// ```
 pub struct Trace {
-    secrets: Vec<String>,
     phrases: Option<Arc<Finder>>,
     prefixes: Option<Arc<Finder>>,
     timestamps: bool,
@@ -84,7 +83,6 @@ impl Trace {
         let prefixes = tokens::prefixes(prefixes, config.mask_all_default_tokens);
         Trace {
             phrases: phrases(&config.secrets),
-            secrets: config.secrets,
             prefixes: Finder::new(prefixes).map(Arc::new),
             timestamps: config.timestamps,
             streams: Vec::new(),
@@ -140,25 +138,6 @@ impl Trace {
             let start = self.out.len();
             state.run(now, &mut self.out, |masker, next| masker.close(next));
             state.end.close(&mut self.out);
-            store(&mut self.out, &mut self.limit, start);
-        }
-    }
-
-    /// Masks one more value from now on: in what is written from here, and in what open streams
-    /// hold back (F4).
-    pub fn add_secret(&mut self, now: SystemTime, secret: String) {
-        self.secrets.push(secret);
-        self.phrases = phrases(&self.secrets);
-        for state in self.streams.iter_mut().flatten() {
-            if self.limit.reached() {
-                break;
-            }
-            let start = self.out.len();
-            let finder = self.phrases.clone();
-            state.run(now, &mut self.out, |masker, next| {
-                masker.set_finder(finder, next);
-            });
-            state.end.hold_back(&mut self.out, start);
             store(&mut self.out, &mut self.limit, start);
         }
     }
@@ -474,17 +453,6 @@ mod tests {
                 assert!(plain == line, "timestamps {timestamps}, shift {shift}");
             }
         }
-    }
-
-    #[test]
-    fn f4_added_secret_is_masked_from_then_on() {
-        let mut trace = Trace::new(config());
-        let stream = trace.open(1, StreamKind::Out);
-        trace.write(&stream, NOW, b"fresh-token ");
-        trace.add_secret(NOW, "fresh-token".into());
-        trace.write(&stream, NOW, b"fresh-token\n");
-        trace.close(stream, NOW);
-        assert_eq!(text(&mut trace), "fresh-token [MASKED]\n");
     }
 
     #[test]
