@@ -264,7 +264,7 @@ mod tests {
     fn emulated_kernel_is_told_the_counters_rate_and_the_callers_words_come_last() {
         let line = line(Accelerator::Tcg);
         assert!(
-            line.contains(" tsc_early_khz=2100000 vk.hostname=x "),
+            line.contains(" tsc_early_khz=2100000 tsc=reliable vk.hostname=x "),
             "{line}"
         );
         assert!(line.contains("tcg,thread=multi"), "{line}");
