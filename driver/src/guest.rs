@@ -131,10 +131,10 @@ impl Guest {
             run_dir: run_dir.socket_path(),
         };
         let backend = host.backend();
-        let machine = start(backend, &config).await?;
         let refused = |source, console| BootError::Agent { console, source };
-        let ready = ReadyListener::bind(machine.vsock_path())
+        let ready = ReadyListener::bind(&config.vsock_path())
             .map_err(|source| refused(source, String::new()))?;
+        let machine = start(backend, &config).await?;
         let agent = AgentClient::new(machine.vsock_path());
         tokio::select! {
             ready = ready.ready(boot_limit(backend).await) => {

@@ -24,6 +24,15 @@ pub struct MachineConfig {
     pub run_dir: PathBuf,
 }
 
+impl MachineConfig {
+    /// Where the machine's vsock socket will be ([`super::Machine::vsock_path`]): who expects the guest's call listens
+    /// beside it before the machine starts.
+    #[must_use]
+    pub fn vsock_path(&self) -> PathBuf {
+        self.run_dir.join(format!("{}.vsock", self.name))
+    }
+}
+
 /// A disk: a raw image in a host file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {

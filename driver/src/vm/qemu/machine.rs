@@ -39,7 +39,7 @@ pub(in crate::vm) async fn start(
     accelerator: Accelerator,
 ) -> Result<Box<dyn Machine>, QemuError> {
     command::check(config)?;
-    let vsock_path = config.run_dir.join(format!("{}.vsock", config.name));
+    let vsock_path = config.vsock_path();
     let sockets = Sockets {
         vhost: config.run_dir.join(format!("{}.vhost", config.name)),
         monitor: config.run_dir.join(format!("{}.qmp", config.name)),
