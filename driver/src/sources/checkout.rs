@@ -96,7 +96,7 @@ async fn checkout_with(
     }
 
     // Lives as long as git may ask for it.
-    let credential = credential(request.token)?;
+    let credential = Credential::new(request.token)?;
     folder.write_settings(request, &plan, credential.as_ref())?;
     let mut rewriter = Rewriter::default();
     rewriter.replace(request.token.as_bytes(), b"[MASKED]");
@@ -227,18 +227,6 @@ async fn check_out(
         Some(flags) => git.run(GitCommand::new("clean").args(flags)).await,
         None => Ok(()),
     }
-}
-
-fn credential(token: &str) -> Result<Option<Credential>, CheckoutError> {
-    if token.is_empty() {
-        return Ok(None);
-    }
-    if token.contains(|c: char| c.is_control()) {
-        return Err(CheckoutError::BadToken);
-    }
-    Credential::new(token)
-        .map(Some)
-        .map_err(CheckoutError::io("keep", Path::new("the job's token")))
 }
 
 #[cfg(test)]

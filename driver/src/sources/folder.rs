@@ -5,13 +5,12 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use url::Url;
 
 use super::credential::Credential;
 use super::error::CheckoutError;
 use super::plan::Plan;
 use super::request::CheckoutRequest;
-use super::settings::{Settings, TEMPLATE, origin};
+use super::settings::{Scoped, Settings, TEMPLATE, scopes};
 
 /// The private folder of one checkout.
 pub(super) struct Folder {
@@ -60,27 +59,23 @@ impl Folder {
         plan: &Plan,
         credential: Option<&Credential>,
     ) -> Result<(), CheckoutError> {
-        let server = Url::parse(request.server_url).ok();
-        let urls = plan
-            .origin
-            .iter()
-            .map(|origin| &origin.url)
-            .chain(server.as_ref());
-        let mut scopes: Vec<String> = urls.filter_map(origin).collect();
-        scopes.dedup();
+        let origin = plan.origin.as_ref().map_or("", |origin| &origin.text);
         let ca_file = match request.ca_pem {
             Some(pem) => Some(self.write("ca.pem", &with_host_certificates(pem))?),
             None => None,
         };
+        let ca_file = ca_file.as_deref().map(Path::to_string_lossy);
         let ssh = request.submodules.and_then(|wanted| wanted.force_https);
         let settings = Settings {
-            scopes,
-            helper: credential.map(Credential::helper),
-            correlation_id: request.correlation_id,
-            ca_file: ca_file.as_deref(),
+            scoped: Scoped {
+                scopes: scopes(&[origin, request.server_url]),
+                helper: credential.map(Credential::helper),
+                correlation_id: request.correlation_id,
+                ca_file: ca_file.as_deref(),
+                force_https: ssh.map(|ssh| (ssh, request.server_url)),
+            },
             user_agent: request.user_agent,
             stall_after: request.stall_after,
-            force_https: ssh.map(|ssh| (ssh, request.server_url)),
             local: request.local_repo.is_some(),
         };
         self.write("home/.gitconfig", settings.render().as_bytes())?;

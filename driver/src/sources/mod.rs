@@ -11,6 +11,7 @@ mod flags;
 mod folder;
 mod git;
 mod group;
+mod guest;
 mod lines;
 mod local;
 mod plan;
@@ -22,6 +23,7 @@ mod tree;
 
 pub use checkout::{Checkout, checkout};
 pub use error::{CheckoutError, GitFailure};
+pub use guest::{GUEST_CONFIG, GUEST_CREDENTIAL, guest_files};
 pub use lines::{SourceLine, Stream};
 pub use request::{CheckoutRequest, SshServer, Strategy, Submodules};
 pub use tree::{TreeStream, tar_stream};

@@ -4,7 +4,6 @@
 //! names no secret. Nothing of it goes into the checkout.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use url::Url;
@@ -89,20 +88,12 @@ pub(super) const TEMPLATE: &str = "[init]
 /// Settings of one checkout.
 #[derive(Default)]
 pub(super) struct Settings<'a> {
-    /// Where the credential helper and the headers apply: origins such as `https://gitlab.example.com`.
-    pub(super) scopes: Vec<String>,
-    /// The credential helper for them.
-    pub(super) helper: Option<String>,
-    /// Header for them.
-    pub(super) correlation_id: Option<&'a str>,
-    /// File of certificates that their TLS chains are checked with.
-    pub(super) ca_file: Option<&'a Path>,
+    /// What holds for the job's servers.
+    pub(super) scoped: Scoped<'a>,
     /// `User-Agent` of all requests.
     pub(super) user_agent: &'a str,
     /// How long a transfer may bring nothing.
     pub(super) stall_after: Duration,
-    /// SSH address that HTTPS stands in for, and the URL of the server.
-    pub(super) force_https: Option<(SshServer<'a>, &'a str)>,
     /// Whether the sources come from a repository on this host.
     pub(super) local: bool,
 }
@@ -115,9 +106,37 @@ impl Settings<'_> {
         // git counts whole seconds, and 0 would switch the limit off.
         let stall = self.stall_after.as_secs().max(1).to_string();
         entry(&mut text, "lowSpeedTime", &stall);
+        text.push_str(&self.scoped.render());
+        if self.local {
+            text.push_str(LOCAL);
+        }
+        text
+    }
+}
+
+/// Settings for the job's servers alone.
+#[derive(Default)]
+pub(super) struct Scoped<'a> {
+    /// Where the credential helper and the headers apply: origins such as `https://gitlab.example.com`.
+    pub(super) scopes: Vec<String>,
+    /// The credential helper for them, in place of all others.
+    pub(super) helper: Option<String>,
+    /// Header for them.
+    pub(super) correlation_id: Option<&'a str>,
+    /// File of certificates that their TLS chains are checked with.
+    pub(super) ca_file: Option<&'a str>,
+    /// SSH address that HTTPS stands in for, and the URL of the server.
+    pub(super) force_https: Option<(SshServer<'a>, &'a str)>,
+}
+
+impl Scoped<'_> {
+    /// Sections of a config file.
+    pub(super) fn render(&self) -> String {
+        let mut text = String::new();
         for scope in &self.scopes {
             if let Some(helper) = &self.helper {
                 section(&mut text, "credential", scope);
+                entry(&mut text, "helper", "");
                 entry(&mut text, "helper", helper);
             }
             section(&mut text, "http", scope);
@@ -126,36 +145,43 @@ impl Settings<'_> {
                 entry(&mut text, "extraHeader", &header);
             }
             if let Some(file) = self.ca_file {
-                entry(&mut text, "sslCAInfo", &file.to_string_lossy());
+                entry(&mut text, "sslCAInfo", file);
             }
         }
         if let Some((ssh, base)) = self.force_https {
-            self.instead_of(&mut text, ssh, base);
-        }
-        if self.local {
-            text.push_str(LOCAL);
+            instead_of(&mut text, ssh, base);
         }
         text
     }
+}
 
-    /// Rows of facts, build §3.6, without a token in the URL.
-    fn instead_of(&self, text: &mut String, ssh: SshServer<'_>, base: &str) {
-        let base = base.trim_end_matches('/');
-        let SshServer { host, port } = ssh;
-        if port == 22 {
-            section(text, "url", &format!("{base}/"));
-            entry(text, "insteadOf", &format!("git@{host}:"));
-            section(text, "url", base);
-            entry(text, "insteadOf", &format!("ssh://git@{host}"));
-        } else {
-            section(text, "url", base);
-            entry(text, "insteadOf", &format!("ssh://git@{host}:{port}"));
-        }
+/// Rows of facts, build §3.6, without a token in the URL.
+fn instead_of(text: &mut String, ssh: SshServer<'_>, base: &str) {
+    let base = base.trim_end_matches('/');
+    let SshServer { host, port } = ssh;
+    if port == 22 {
+        section(text, "url", &format!("{base}/"));
+        entry(text, "insteadOf", &format!("git@{host}:"));
+        section(text, "url", base);
+        entry(text, "insteadOf", &format!("ssh://git@{host}"));
+    } else {
+        section(text, "url", base);
+        entry(text, "insteadOf", &format!("ssh://git@{host}:{port}"));
     }
 }
 
+/// The origins of those of `urls` that are HTTP(S).
+pub(super) fn scopes(urls: &[&str]) -> Vec<String> {
+    let mut scopes: Vec<String> = urls
+        .iter()
+        .filter_map(|url| origin(&Url::parse(url).ok()?))
+        .collect();
+    scopes.dedup();
+    scopes
+}
+
 /// The part of an HTTP(S) URL that git compares for credentials: scheme, host and port.
-pub(super) fn origin(url: &Url) -> Option<String> {
+fn origin(url: &Url) -> Option<String> {
     let http = matches!(url.scheme(), "http" | "https");
     http.then(|| url.origin().ascii_serialization())
 }
@@ -204,10 +230,17 @@ mod tests {
 
     fn settings() -> Settings<'static> {
         Settings {
-            scopes: vec!["https://gitlab.example.com:8443".to_owned()],
+            scoped: scoped(),
             user_agent: "vk \"1\" \\ ; # x",
             stall_after: Duration::from_secs(7),
-            ..Settings::default()
+            local: false,
+        }
+    }
+
+    fn scoped() -> Scoped<'static> {
+        Scoped {
+            scopes: vec!["https://gitlab.example.com:8443".to_owned()],
+            ..Scoped::default()
         }
     }
 
@@ -215,8 +248,11 @@ mod tests {
     fn git_reads_every_value_as_it_was_meant() {
         let helper = "!f() { test \"$1\" != get || cat /proc/1/fd/2; }; f";
         let settings = Settings {
-            helper: Some(helper.to_owned()),
-            correlation_id: Some("01CORR"),
+            scoped: Scoped {
+                helper: Some(helper.to_owned()),
+                correlation_id: Some("01CORR"),
+                ..scoped()
+            },
             ..settings()
         };
 
@@ -242,7 +278,10 @@ mod tests {
     #[test]
     fn a_line_break_cannot_add_a_setting() {
         let settings = Settings {
-            correlation_id: Some("x\"\n[core]\n\tfsmonitor = evil\n"),
+            scoped: Scoped {
+                correlation_id: Some("x\"\n[core]\n\tfsmonitor = evil\n"),
+                ..scoped()
+            },
             ..settings()
         };
 
@@ -256,7 +295,10 @@ mod tests {
             port,
         };
         let with = |port| Settings {
-            force_https: Some((ssh(port), "https://gitlab.example.com/")),
+            scoped: Scoped {
+                force_https: Some((ssh(port), "https://gitlab.example.com/")),
+                ..scoped()
+            },
             ..settings()
         };
 

@@ -6,6 +6,7 @@ use super::stages::{ENV_FILE, MASKING_FILE, ScriptContext};
 use super::writer::Writer;
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::settings::{GitStrategy, SubmoduleStrategy};
+use crate::sources::{GUEST_CONFIG, GUEST_CREDENTIAL};
 
 pub(super) fn write_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     if context.has_git {
@@ -14,8 +15,9 @@ pub(super) fn write_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     for name in [
         ENV_FILE,
         MASKING_FILE,
-        ".gitlab-runner.ext.conf",
+        GUEST_CONFIG,
         ".glr.gconf",
+        GUEST_CREDENTIAL,
     ] {
         remove_tmp_file(writer, name);
     }
@@ -160,7 +162,7 @@ mod tests {
 
     /// What stands between the removal of temporary files and the cleanup of git's own.
     fn project_cleanup(script: &str) -> &str {
-        let start = "rm \"-f\" \"/builds/grp/demo.tmp/.glr.gconf\"\n";
+        let start = "rm \"-f\" \"/builds/grp/demo.tmp/.vk-git-credential\"\n";
         let end = "rm \"-f\" \"/builds/grp/demo/.git/index.lock\"\n";
         let (_, behind) = script.split_once(start).unwrap();
         behind.split_once(end).unwrap().0

@@ -244,8 +244,12 @@ fn example_13_clear_worktree() {
 #[test]
 fn example_17_cleanup_file_variables() {
     let job = testing::with_variables(vec![file("CERT", "abc")]);
+    let script = script(&job, &Stage::CleanupFileVariables);
+    // GitLab Runner has the token in its config file.
+    let token = "\\nrm \"-f\" \"/builds/grp/demo.tmp/.vk-git-credential\"";
+    assert_eq!(script.matches(token).count(), 1);
     assert_script(
-        &script(&job, &Stage::CleanupFileVariables),
+        &script.replace(token, ""),
         4411,
         "ecd2a4c19622d0d82334479ab00b7c80e9e44a73658572667a31009bf8307547",
     );

@@ -490,6 +490,7 @@ fn cleanup_removes_file_variables_and_what_was_planted_in_git() {
             "git init -q . && git config core.x y",
             "mkdir -p .git/hooks .git/refs/heads .git/modules/sub/hooks",
             "touch .git/hooks/post-checkout .git/refs/heads/x.lock .git/modules/sub/config",
+            "touch ../demo.tmp/.gitlab-runner.ext.conf ../demo.tmp/.vk-git-credential",
             "chmod 0 .git/hooks",
         ],
     );
@@ -513,6 +514,8 @@ fn cleanup_removes_file_variables_and_what_was_planted_in_git() {
         for gone in [
             "../demo.tmp/CERT",
             "../demo.tmp/gitlab_runner_env",
+            "../demo.tmp/.gitlab-runner.ext.conf",
+            "../demo.tmp/.vk-git-credential",
             ".git/config",
             ".git/hooks",
             ".git/refs/heads/x.lock",

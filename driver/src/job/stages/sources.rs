@@ -20,8 +20,8 @@ use crate::job::variables::JobEnvironment;
 use crate::report::chain;
 use crate::size::SCRATCH_BYTES;
 use crate::sources::{
-    Checkout, CheckoutError, CheckoutRequest, SourceLine, SshServer, Strategy, Stream, Submodules,
-    checkout, tar_stream,
+    Checkout, CheckoutError, CheckoutRequest, GUEST_CONFIG, SourceLine, SshServer, Strategy,
+    Stream, Submodules, checkout, guest_files, tar_stream,
 };
 
 /// Runs the stage.
@@ -38,8 +38,8 @@ pub(super) async fn run(
         &mut io,
     )
     .await?;
-    let tree = check_out(context, &environment, moment, &mut io).await?;
-    put(context, &environment, &tree, &mut io).await?;
+    let (tree, files) = check_out(context, &environment, moment, &mut io).await?;
+    put(context, &environment, &tree, files, &mut io).await?;
     drop(tree);
     hook(
         context,
@@ -69,7 +69,7 @@ async fn check_out(
     environment: &JobEnvironment,
     moment: Moment,
     io: &mut StageIo,
-) -> Result<Checkout, StageFailure> {
+) -> Result<(Checkout, Vec<u8>), StageFailure> {
     let settings = environment.settings();
     if settings.submodule_strategy == SubmoduleStrategy::Invalid {
         return Err(system("unknown GIT_SUBMODULE_STRATEGY".to_owned()));
@@ -87,6 +87,8 @@ async fn check_out(
                 .unwrap_or_else(made_up_id)
         });
     let job = &context.job;
+    let dirs = environment.dirs();
+    let guest_config = format!("{}/{GUEST_CONFIG}", dirs.tmp);
     let agent = format!("vk {} linux/amd64", env!("CARGO_PKG_VERSION"));
     let request = CheckoutRequest {
         sources: &job.sources,
@@ -103,8 +105,8 @@ async fn check_out(
         correlation_id: correlation_id.as_deref(),
         user_agent: &agent,
         work_dir: &work_dir,
-        guest_project_dir: &environment.dirs().project,
-        guest_config: None,
+        guest_project_dir: &dirs.project,
+        guest_config: Some(&guest_config),
         max_tree_bytes: SCRATCH_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
     };
@@ -120,7 +122,11 @@ async fn check_out(
         () = lines.forward(out) => Err(CheckoutError::Cancelled),
     };
     lines.flush(out).await;
-    result.map_err(|error| failure(&error))
+    let tree = result.map_err(|error| failure(&error))?;
+    let ca_file = format!("{}/CI_SERVER_TLS_CA_FILE", dirs.tmp);
+    let ca_file = job.server_ca_pem.is_some().then_some(ca_file.as_str());
+    let files = guest_files(&request, &dirs.tmp, ca_file).map_err(|error| failure(&error))?;
+    Ok((tree, files))
 }
 
 fn failure(error: &CheckoutError) -> StageFailure {
@@ -186,26 +192,42 @@ fn ssh_server(environment: &JobEnvironment) -> SshServer<'_> {
     }
 }
 
+/// Puts the tree and, beside it, the files of the job's own git into the guest.
 async fn put(
     context: &JobContext,
     environment: &JobEnvironment,
     tree: &Checkout,
+    files: Vec<u8>,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
     let guest = context
         .guest()
         .ok_or_else(|| system("there is no VM to put the sources into".to_owned()))?;
-    let request = PutTreeRequest {
-        dest: environment.dirs().project.clone(),
-        mkdir: true,
-        wipe: environment.settings().strategy != GitStrategy::None,
-        owner: None,
+    let strategy = environment.settings().strategy;
+    let put = async {
+        let project = put_request(&environment.dirs().project, strategy != GitStrategy::None);
+        let tree = guest
+            .agent()
+            .put_tree(project, tar_stream(tree.project_dir()));
+        if !strategy.has_sources() {
+            return tree.await.map(|_| ());
+        }
+        let beside = put_request(&environment.dirs().tmp, false);
+        let files = guest.agent().put_tree(beside, files.as_slice());
+        tokio::try_join!(tree, files).map(|_| ())
     };
     tokio::select! {
-        put = guest.agent().put_tree(request, tar_stream(tree.project_dir())) => {
-            put.map(|_| ()).map_err(|error| system(chain(&error)))
-        }
+        put = put => put.map_err(|error| system(chain(&error))),
         _ = io.stop.stopped() => Err(system("the sources were stopped on their way in".into())),
+    }
+}
+
+fn put_request(dest: &str, wipe: bool) -> PutTreeRequest {
+    PutTreeRequest {
+        dest: dest.to_owned(),
+        mkdir: true,
+        wipe,
+        owner: None,
     }
 }
 

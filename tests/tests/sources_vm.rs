@@ -1,0 +1,45 @@
+//! Sources in VMs: what the job's own git finds there.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::Value;
+use vk_tests::git_http::{GitServer, Repos};
+use vk_tests::golden::Job;
+use vk_tests::vk::Vk;
+
+/// The golden job `name` with a server for it and `script` in place of its own.
+fn job(name: &str, script: &[&str]) -> (GitServer, Value) {
+    let job = Job::load(name).unwrap();
+    let response: Value = serde_json::from_str(&job.render("host")).unwrap();
+    let server = Repos::golden().serve(response["token"].as_str().unwrap());
+    let mut response: Value = serde_json::from_str(&job.render(&server.host())).unwrap();
+    response["steps"][0]["script"] = script.into();
+    (server, response)
+}
+
+/// F43, F48.
+#[test]
+fn git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_no_other() {
+    let (_server, job) = job(
+        "31-submodules-recursive",
+        &[
+            "export GIT_TERMINAL_PROMPT=0",
+            "url=$(git remote get-url origin)",
+            "test -z \"$(git config --get credential.helper)\"",
+            "for folder in . vendor/lib vendor/lib/deep; do \
+               test \"$(echo \"url=$url\" | git -C $folder credential fill | grep ^password=)\" = \"password=$CI_JOB_TOKEN\"; \
+               ! echo url=http://elsewhere.example.com/x.git | git -C $folder credential fill; \
+             done",
+            "test \"$(stat -c %a \"$CI_PROJECT_DIR.tmp/.vk-git-credential\")\" = 600",
+            "git config --list --show-origin | grep -F \".gitlab-runner.ext.conf\"",
+            "! grep -rF \"$CI_JOB_TOKEN\" .",
+            "! git config --list | grep -F \"$CI_JOB_TOKEN\"",
+            "echo all is well",
+        ],
+    );
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    assert!(run.text().contains("all is well"), "{run:?}\n{}", run.text());
+    assert_eq!(run.result["failure"], Value::Null, "{run:?}");
+}
