@@ -28,12 +28,12 @@ fn git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_
             "test -z \"$(git config --get credential.helper)\"",
             "for folder in . vendor/lib vendor/lib/deep; do \
                test \"$(echo \"url=$url\" | git -C $folder credential fill | grep ^password=)\" = \"password=$CI_JOB_TOKEN\"; \
-               ! echo url=http://elsewhere.example.com/x.git | git -C $folder credential fill; \
+               if echo url=http://elsewhere.example.com/x.git | git -C $folder credential fill; then exit 7; fi; \
              done",
             "test \"$(stat -c %a \"$CI_PROJECT_DIR.tmp/.vk-git-credential\")\" = 600",
             "git config --list --show-origin | grep -F \".gitlab-runner.ext.conf\"",
-            "! grep -rF \"$CI_JOB_TOKEN\" .",
-            "! git config --list | grep -F \"$CI_JOB_TOKEN\"",
+            "if grep -rF \"$CI_JOB_TOKEN\" .; then exit 8; fi",
+            "if git config --list | grep -F \"$CI_JOB_TOKEN\"; then exit 9; fi",
             "echo all is well",
         ],
     );

@@ -71,7 +71,7 @@ pub(super) fn initialized(retry: bool, guest_project_dir: &str) -> String {
     format!("{what} Git repository in {guest_project_dir}/.git/")
 }
 
-/// `sha` is in hex and longer than eight digits.
+/// Shows eight digits of `sha`.
 pub(super) fn checking_out(sha: &str, git_ref: &str) -> String {
     let short = sha.get(..8).unwrap_or(sha);
     format!("Checking out {short} as detached HEAD (ref is {git_ref})...")
@@ -228,6 +228,18 @@ mod tests {
         assert_eq!(
             String::from_utf8_lossy(&line),
             "fatal: '/builds/g/p/a' not in /builds/g/p.tmp/home: [MASKED]"
+        );
+    }
+
+    #[test]
+    fn a_retry_finds_a_repository_and_a_short_sha_is_shown_whole() {
+        assert_eq!(
+            initialized(true, "/builds/p"),
+            "Reinitialized existing Git repository in /builds/p/.git/"
+        );
+        assert_eq!(
+            checking_out("5fd", "main"),
+            "Checking out 5fd as detached HEAD (ref is main)..."
         );
     }
 

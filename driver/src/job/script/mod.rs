@@ -1,5 +1,5 @@
 //! The scripts that a job's stages run in the guest's shell, as GitLab Runner's bash writer writes them (facts,
-//! build §2), and the lines that the checkout prints (facts, build §3).
+//! build §2).
 //!
 //! A script is a fixed wrapper around a body that is quoted as a whole and handed to `eval`, so that the shell reads
 //! all of it before it runs any. In bash the text is GitLab Runner's, byte for byte; for an image that has only a
@@ -9,7 +9,6 @@ mod check;
 mod cleanup;
 mod commands;
 mod quote;
-pub mod sources_lines;
 mod stages;
 mod writer;
 
