@@ -40,6 +40,10 @@ fn git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_
 
     let run = Vk::new().run_job(&job, &[]);
 
-    assert!(run.text().contains("all is well"), "{run:?}\n{}", run.text());
+    assert!(
+        run.text().contains("all is well"),
+        "{run:?}\n{}",
+        run.text()
+    );
     assert_eq!(run.result["failure"], Value::Null, "{run:?}");
 }

@@ -1,6 +1,7 @@
 //! One checkout, in GitLab Runner's order (facts, build §3).
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -13,6 +14,7 @@ use super::flags;
 use super::folder::Folder;
 use super::git::{Git, GitCommand, inherited_environment};
 use super::group::Group;
+use super::kept::{self, Kept};
 use super::lines::{self, Rewriter, SourceLine};
 use super::local::LocalRepo;
 use super::plan::Plan;
@@ -102,6 +104,9 @@ async fn checkout_with(
     rewriter.replace(request.token.as_bytes(), b"[MASKED]");
     rewriter.replace_path(&folder.project(), request.guest_project_dir);
     rewriter.replace_path(&folder.path, &format!("{}.tmp", request.guest_project_dir));
+    if let Some(cache) = request.cache {
+        rewriter.replace_path(cache.path(), "(kept sources)");
+    }
     let mut git = Git {
         inherited,
         home: folder.home(),
@@ -167,13 +172,7 @@ async fn fetch(
         git.print(SourceLine::notice(lines::correlation_id(id)));
     }
     git.print(SourceLine::notice(lines::fetching(plan.depth)));
-    let init = GitCommand::new("init")
-        .arg("--quiet")
-        .arg("--template")
-        .arg(template)
-        .arg("--object-format")
-        .arg(plan.object_format.name());
-    git.run(init).await?;
+    init(git, plan, template).await?;
     let reinitialized = request.retry && request.strategy == Strategy::Fetch;
     let initialized = lines::initialized(reinitialized, request.guest_project_dir);
     git.print(SourceLine::plain(initialized));
@@ -182,20 +181,46 @@ async fn fetch(
     }
     git.print(SourceLine::notice(lines::CREATED_REPOSITORY));
 
-    let mut fetch = match local {
-        Some(local) => local.fetch().args(["origin", &local.sha]),
-        None => GitCommand::new("fetch").arg("origin"),
+    let command = || {
+        let fetch = match local {
+            Some(local) => local.fetch().args(["origin", &local.sha]),
+            None => GitCommand::new("fetch").arg("origin"),
+        };
+        let fetch = fetch.arg("--no-recurse-submodules").args(&plan.refspecs);
+        let depth = (plan.depth > 0).then(|| ["--depth".to_owned(), plan.depth.to_string()]);
+        fetch
+            .args(depth.into_iter().flatten())
+            .args(request.fetch_flags)
     };
-    fetch = fetch.arg("--no-recurse-submodules").args(&plan.refspecs);
-    if plan.depth > 0 {
-        fetch = fetch.arg("--depth").arg(plan.depth.to_string());
+    match request.cache.and_then(|cache| cache.open(request, plan)) {
+        None => git.run(command()).await?,
+        Some(entry) => match kept::fetch(git, entry, command()).await? {
+            Kept::Served => {}
+            Kept::Useless => {
+                git.print(SourceLine::warning(lines::DISCARDING_KEPT_SOURCES));
+                let git_dir = git.project.join(".git");
+                fs::remove_dir_all(&git_dir).map_err(CheckoutError::io("remove", &git_dir))?;
+                init(git, plan, template).await?;
+                add_origin(git, plan).await?;
+                git.run(command()).await?;
+            }
+        },
     }
-    git.run(fetch.args(request.fetch_flags)).await?;
     if local.is_some() {
         // Until now, `origin` was the local repository.
         add_origin(git, plan).await?;
     }
     Ok(())
+}
+
+async fn init(git: &mut Git<'_>, plan: &Plan, template: &Path) -> Result<(), CheckoutError> {
+    let init = GitCommand::new("init")
+        .arg("--quiet")
+        .arg("--template")
+        .arg(template)
+        .arg("--object-format")
+        .arg(plan.object_format.name());
+    git.run(init).await
 }
 
 async fn add_origin(git: &mut Git<'_>, plan: &Plan) -> Result<(), CheckoutError> {
@@ -263,6 +288,7 @@ mod tests {
             work_dir: work.path(),
             guest_project_dir: "/builds/x",
             guest_config: None,
+            cache: None,
             max_tree_bytes: 1 << 30,
             stall_after: Duration::from_secs(1),
         };

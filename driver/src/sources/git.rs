@@ -95,6 +95,10 @@ impl GitCommand {
         }
     }
 
+    pub(super) fn subcommand(&self) -> &'static str {
+        self.subcommand
+    }
+
     pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self

@@ -103,6 +103,7 @@ mod tests {
             work_dir: Path::new("/nonexistent"),
             guest_project_dir: "/builds/g/p",
             guest_config: None,
+            cache: None,
             max_tree_bytes: 0,
             stall_after: Duration::ZERO,
         };

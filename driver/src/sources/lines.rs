@@ -50,6 +50,9 @@ pub(super) const SKIPPING_CHECKOUT: &str = "Skipping Git checkout";
 pub(super) const SKIPPING_SUBMODULES: &str = "Skipping Git submodules setup";
 pub(super) const UPDATED_SUBMODULES: &str = "Updated submodules";
 pub(super) const RETRYING_SUBMODULES: &str = "Updating submodules failed. Retrying...";
+/// Ours: GitLab Runner keeps a working copy instead, and says what git says of it.
+pub(super) const DISCARDING_KEPT_SOURCES: &str =
+    "The sources kept from earlier jobs cannot be updated: throwing them away, fetching anew...";
 pub(super) const CONFIGURING_SUBMODULES: &str =
     "Configuring submodules to use parent git credentials...";
 

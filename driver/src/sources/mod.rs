@@ -4,6 +4,7 @@
 //! leaves is streamed into the guest. What the job and its repository decide (flags, refs, URLs, file
 //! names, attributes, submodules) is hostile; [`checkout`] says what is done about that.
 
+mod cache;
 mod checkout;
 mod credential;
 mod error;
@@ -12,6 +13,7 @@ mod folder;
 mod git;
 mod group;
 mod guest;
+mod kept;
 mod lines;
 mod local;
 mod plan;
@@ -21,6 +23,7 @@ mod size;
 mod submodules;
 mod tree;
 
+pub use cache::SourceCache;
 pub use checkout::{Checkout, checkout};
 pub use error::{CheckoutError, GitFailure};
 pub use guest::{GUEST_CONFIG, GUEST_CREDENTIAL, guest_files};

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use vk_hub_proto::job::Sources;
 
+use super::cache::SourceCache;
+
 /// How the sources are had (`GIT_STRATEGY`; facts, build §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// A new repository.
     Clone,
-    /// A kept repository, brought up to date. A guest is always fresh, so the tree is too: only what is
-    /// printed on a retry differs from [`Strategy::Clone`].
+    /// What was kept, brought up to date ([`CheckoutRequest::cache`]). A guest is always fresh, so the tree is
+    /// too.
     Fetch,
     /// No sources; the project folder is left as it is.
     None,
@@ -90,6 +92,8 @@ pub struct CheckoutRequest<'a> {
     /// Path in the guest of a git config file that the repository and its submodules are to include, for what
     /// the job's own git needs. It is not read on the host.
     pub guest_config: Option<&'a str>,
+    /// Where objects are kept between jobs, for strategy [`Strategy::Fetch`]; `None` to keep none.
+    pub cache: Option<&'a SourceCache>,
     /// Most bytes that the checked out files may have together; the guest's disk holds no more. Submodules are
     /// not counted.
     pub max_tree_bytes: u64,

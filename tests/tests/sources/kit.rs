@@ -115,6 +115,7 @@ pub(crate) fn request<'a>(sources: &'a Sources, flags: &'a Flags) -> CheckoutReq
         work_dir: Path::new("/nonexistent"),
         guest_project_dir: GUEST_DIR,
         guest_config: None,
+        cache: None,
         max_tree_bytes: 1 << 30,
         stall_after: CheckoutRequest::STALL_AFTER,
     }

@@ -20,8 +20,8 @@ use crate::job::variables::JobEnvironment;
 use crate::report::chain;
 use crate::size::SCRATCH_BYTES;
 use crate::sources::{
-    Checkout, CheckoutError, CheckoutRequest, GUEST_CONFIG, SourceLine, SshServer, Strategy,
-    Stream, Submodules, checkout, guest_files, tar_stream,
+    Checkout, CheckoutError, CheckoutRequest, GUEST_CONFIG, SourceCache, SourceLine, SshServer,
+    Strategy, Stream, Submodules, checkout, guest_files, tar_stream,
 };
 
 /// Runs the stage.
@@ -89,6 +89,7 @@ async fn check_out(
     let job = &context.job;
     let dirs = environment.dirs();
     let guest_config = format!("{}/{GUEST_CONFIG}", dirs.tmp);
+    let cache = cache(context);
     let agent = format!("vk {} linux/amd64", env!("CARGO_PKG_VERSION"));
     let request = CheckoutRequest {
         sources: &job.sources,
@@ -107,6 +108,7 @@ async fn check_out(
         work_dir: &work_dir,
         guest_project_dir: &dirs.project,
         guest_config: Some(&guest_config),
+        cache: cache.as_ref(),
         max_tree_bytes: SCRATCH_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
     };
@@ -127,6 +129,14 @@ async fn check_out(
     let ca_file = job.server_ca_pem.is_some().then_some(ca_file.as_str());
     let files = guest_files(&request, &dirs.tmp, ca_file).map_err(|error| failure(&error))?;
     Ok((tree, files))
+}
+
+/// Where objects are kept between jobs.
+fn cache(context: &JobContext) -> Option<SourceCache> {
+    let state = context.host.state();
+    let state = state.inspect_err(|error| tracing::warn!(%error, "cannot keep sources"));
+    let folder = state.ok()?.path().join("sources");
+    Some(SourceCache::new(folder, SourceCache::MAX_BYTES))
 }
 
 fn failure(error: &CheckoutError) -> StageFailure {
