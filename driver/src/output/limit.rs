@@ -1,4 +1,4 @@
-//! Cuts the trace at its limit.
+//! Cuts the trace at its limit (facts, build §6.6, and wire §1.12).
 
 use super::lines::{BOLD_YELLOW, RESET};
 

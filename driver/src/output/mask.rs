@@ -260,6 +260,16 @@ mod tests {
                 "prefixed, suffixed and split: x[MASKED]x y[MASKED]y f[MASKED] [MASKED]r f[MASKED]o b[MASKED]r",
             ),
             (
+                &["foo", "bar"],
+                "prefixed and suffixed: xfoox ybary ffoo barr ffooo bbarr",
+                "prefixed and suffixed: x[MASKED]x y[MASKED]y f[MASKED] [MASKED]r f[MASKED]o b[MASKED]r",
+            ),
+            (
+                &["split", "all", "values", "are", "masked"],
+                "sp|lit al|l val|ues ar|e |mask|ed",
+                "[MASKED] [MASKED] [MASKED] [MASKED] [MASKED]",
+            ),
+            (
                 &["mask", "prefix_mask"],
                 "prefix_mask mask prefix_|mask prefix_ma|sk mas|k",
                 "[MASKED] [MASKED] [MASKED] [MASKED] [MASKED]",

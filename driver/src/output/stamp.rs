@@ -306,6 +306,37 @@ mod tests {
         assert_eq!(stamped(&["The end"]), ["001O The end\n"]);
     }
 
+    /// Facts, wire §8.6: markers of the script's own, in stream 1.
+    #[test]
+    fn a_marker_behind_a_marker_goes_on_with_its_line() {
+        assert_eq!(
+            stamped(&[
+                "section_start:123:foo\r\x1b[0K",
+                "section_end:123:foo\r\x1b[0K"
+            ]),
+            [
+                "001O section_start:123:foo\r\x1b[0K\n",
+                "101O+section_end:123:foo\r\x1b[0K\n"
+            ]
+        );
+    }
+
+    /// Facts, wire §8.6.
+    #[test]
+    fn lines_of_one_second_differ_in_their_microseconds() {
+        let second = 1_609_459_200_000_000_000;
+        for (nanos, fraction) in [
+            (0, "00.000000"),
+            (1_000, "00.000001"),
+            (123_000, "00.000123"),
+            (1_000_000_000, "01.000000"),
+            (1_000_007_000, "01.000007"),
+        ] {
+            let expected = format!("2021-01-01T00:00:{fraction}Z ");
+            assert_eq!(at(second + nanos), expected);
+        }
+    }
+
     #[test]
     fn line_of_more_than_8_kib_is_cut_behind_the_write() {
         let (first, second) = (".".repeat(8192), ".".repeat(8193));

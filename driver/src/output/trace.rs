@@ -126,7 +126,7 @@ impl Trace {
         }
     }
 
-    /// Ends `stream` and puts out what it held back.
+    /// Ends `stream` and puts out what it held back (facts, build §6.7).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a closed stream must not be written to"
@@ -412,6 +412,52 @@ mod tests {
         let output = text(&mut trace);
         assert_eq!(output.len() as u64, trace.len());
         assert!(output.ends_with(&format!("y\ny\n{notice}")));
+    }
+
+    /// CRC-32 as IEEE 802.3 has it, bit by bit.
+    fn crc32(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(!0, |crc, byte| {
+            (0..8).fold(crc ^ u32::from(*byte), |crc, _| match crc & 1 {
+                0 => crc >> 1,
+                _ => (crc >> 1) ^ 0xedb8_8320,
+            })
+        })
+    }
+
+    /// Facts, wire §8.4: the checksums are over text and notice, and GitLab Runner's own.
+    #[test]
+    fn a_trace_cut_at_its_limit_has_gitlab_runners_bytes() {
+        let data = ["data before limit\n", "data after limit\n"];
+        for (writes, limit, kept, checksum) in [
+            (
+                ["This is the long message"; 100].as_slice(),
+                10,
+                "This is th".to_owned(),
+                0x2959_21ca,
+            ),
+            (&["0123456789"; 100], 10, "0123456789".into(), 0xd4b9_9d81),
+            (&["ǲ"; 100], 5, "ǲ".repeat(2), 0x318d_2180),
+            (&["ǲ"; 100], 6, "ǲ".repeat(3), 0x8c2a_1eda),
+            (&["─"; 100], 20, "─".repeat(6), 0xf187_099c),
+            (&["─"; 100], 1, String::new(), 0x9e26_1b5f),
+            (&["🐤"; 100], 23, "🐤".repeat(5), 0x10e3_2ecd),
+            (&["🐤"; 100], 24, "🐤".repeat(6), 0x26e4_3372),
+            (&data, 20, "data before limit\nda".into(), 0x559a_a46f),
+        ] {
+            let mut trace = Trace::new(TraceConfig {
+                limit_bytes: limit,
+                ..config()
+            });
+            let stream = trace.open(1, StreamKind::Out);
+            for write in writes {
+                trace.write(&stream, NOW, write.as_bytes());
+            }
+            trace.close(stream, NOW);
+            let output = text(&mut trace);
+            let cut = output.split_once("\n\x1b[33;1m").map(|(kept, _)| kept);
+            assert_eq!(cut, Some(kept.as_str()), "limit {limit}");
+            assert_eq!(crc32(output.as_bytes()), checksum, "{kept:?}");
+        }
     }
 
     #[test]

@@ -635,6 +635,19 @@ proptest! {
         }
     }
 
+    /// Facts, build §2.3.2: those are the texts that the flag's escapes are right for.
+    #[test]
+    fn posix_escapes_hold_what_they_were_made_for(value in "[ -&(-:<-z|é]{0,40}") {
+        let own = vec![
+            variable("FF_POSIXLY_CORRECT_ESCAPES", "true"),
+            Variable { raw: true, ..variable("V", &value) },
+        ];
+        for interpreter in &ALL {
+            let output = run(interpreter, own.clone(), &["printf %s \"$V\""]);
+            prop_assert_eq!(printed(&output), value.as_str(), "{}", interpreter.name());
+        }
+    }
+
     #[test]
     fn any_file_variable_keeps_its_bytes(content in value()) {
         let file = Variable { raw: true, file: true, ..variable("F", &content) };
