@@ -1,7 +1,7 @@
 //! The golden jobs in VMs: what a real gitlab-runner printed and reported, byte for byte by the rules of the golden
 //! set's README.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use serde_json::Value;
 use vk_hub_proto::job::{Failure, gitlab_failure_reason};

@@ -1,6 +1,6 @@
 //! Jobs in VMs, end to end.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::process::Command;
