@@ -144,7 +144,10 @@ async fn run_in(
         ..ExecRequest::default()
     };
     let stdin = std::mem::replace(&mut io.stdin, Stdin::None);
-    let mut exec = guest.agent().exec(request, stdin).await?;
+    let mut exec = tokio::select! {
+        exec = guest.agent().exec(request, stdin) => exec?,
+        _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
+    };
     let control = exec.control();
     // Output that waits for its reader. No more is read meanwhile: the command is what has to wait.
     let mut held = Held::default();

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use vk_agent_proto::boot;
 
 use crate::agent::{AgentClient, AgentError, ReadyListener};
 use crate::host::Host;
 use crate::images::{ImageError, ImagesError};
 use crate::size::{SCRATCH_BYTES, VmSize};
-use crate::state::{RunDir, StateError};
+use crate::state::{RunDir, StateDir, StateError};
 use crate::vm::scratch::{self, ScratchError};
 use crate::vm::{
     Disk, DiskAccess, Machine, MachineConfig, MachineEnd, MachineStats, StartError, boot_limit,
@@ -57,6 +58,9 @@ pub enum BootError {
     /// The image cannot be booted.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// Work on the state folder was aborted: the runtime is shutting down.
+    #[error("the work on the state folder was aborted")]
+    Aborted(#[source] tokio::task::JoinError),
     /// The scratch disk cannot be made.
     #[error(transparent)]
     Scratch(#[from] ScratchError),
@@ -95,6 +99,23 @@ fn quoted(console: &str) -> String {
     format!("; its console says:\n{}", last.join("\n"))
 }
 
+/// What the agent is told on the kernel's command line.
+fn kernel_words(hostname: &str) -> Vec<String> {
+    let mut words = vec![format!("{}={hostname}", boot::HOSTNAME)];
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        words.push(format!("{}=1", boot::VERBOSE));
+    }
+    words
+}
+
+/// A new run folder. What dead runs left is removed on the way, which may take a while: not on a task that has to
+/// hear of a cancel.
+async fn create_run(host: &Host) -> Result<RunDir, BootError> {
+    let path = host.state_path();
+    let made = tokio::task::spawn_blocking(move || StateDir::open(&path)?.create_run()).await;
+    Ok(made.map_err(BootError::Aborted)??)
+}
+
 impl Guest {
     /// Boots a guest and waits until its agent answers. Dropped before it resolves, it leaves nothing behind.
     ///
@@ -104,7 +125,7 @@ impl Guest {
     pub async fn boot(host: &Host, spec: GuestSpec) -> Result<Self, BootError> {
         let images = host.images()?;
         let root = images.resolve(&spec.image)?;
-        let run_dir = host.state()?.create_run()?;
+        let run_dir = create_run(host).await?;
         let scratch = run_dir.path().join("scratch.ext4");
         scratch::create(&scratch, SCRATCH_BYTES).await?;
         let config = MachineConfig {
@@ -113,11 +134,7 @@ impl Guest {
             memory_mib: spec.size.memory_mib,
             kernel: images.kernel(),
             initramfs: images.initramfs(),
-            cmdline: vec![format!(
-                "{}={}",
-                vk_agent_proto::boot::HOSTNAME,
-                spec.hostname
-            )],
+            cmdline: kernel_words(&spec.hostname),
             disks: vec![
                 Disk {
                     path: root,
@@ -146,6 +163,10 @@ impl Guest {
             }
             end = machine.wait() => return Err(BootError::Ended { end }),
         }
+        tracing::debug!(
+            "the guest is ready; its console says:\n{}",
+            machine.console_tail()
+        );
         let work_dir = run_dir.path().to_owned();
         let run_dir = Mutex::new(Some(run_dir));
         Ok(Self {

@@ -25,6 +25,7 @@ pub struct HostConfig {
 pub struct Host {
     config: HostConfig,
     limits: HostLimits,
+    name: Option<String>,
 }
 
 impl Host {
@@ -34,6 +35,7 @@ impl Host {
         Self {
             config,
             limits: HostLimits::of_this_host(),
+            name: host_name(),
         }
     }
 
@@ -43,20 +45,31 @@ impl Host {
         self.limits
     }
 
+    /// The host's name, for the line that tells where a job runs; `None` if it has none.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// What runs VMs.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.config.backend
     }
 
-    /// The state folder, made if it is missing; what dead processes left in it is removed.
+    /// The state folder, made if it is missing; what dead processes left in it is removed. Blocks while it does so.
     ///
     /// # Errors
     ///
     /// If it cannot be made or written.
     pub fn state(&self) -> Result<StateDir, StateError> {
-        let usual = StateDir::default_path();
-        StateDir::open(self.config.state_dir.as_deref().unwrap_or(&usual))
+        StateDir::open(&self.state_path())
+    }
+
+    /// Where the state folder is.
+    pub(crate) fn state_path(&self) -> PathBuf {
+        let named = self.config.state_dir.clone();
+        named.unwrap_or_else(StateDir::default_path)
     }
 
     /// The guest images.
@@ -67,4 +80,10 @@ impl Host {
     pub fn images(&self) -> Result<Images, ImagesError> {
         Images::open(self.config.images_dir.as_deref())
     }
+}
+
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }

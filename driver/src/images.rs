@@ -8,6 +8,9 @@ pub const DEFAULT_IMAGE: &str = "local/default";
 /// What the reference of an image in the images folder begins with.
 const LOCAL_PREFIX: &str = "local/";
 
+/// Environment variable that names the images folder.
+pub const IMAGES_DIR_VARIABLE: &str = "VK_IMAGES_DIR";
+
 /// The guest images of this host, made by `images/build` (docs/images.md).
 #[derive(Clone, Debug)]
 pub struct Images {
@@ -21,7 +24,7 @@ pub enum ImagesError {
     /// The folder holds no kernel or no initramfs.
     #[error(
         "the guest images are not built: {} is missing; run `images/build` in vk's source folder, or name \
-         their folder with --images or VK_IMAGES_DIR", missing.display()
+         their folder with --images or {IMAGES_DIR_VARIABLE}", missing.display()
     )]
     NotBuilt {
         /// The file that was looked for.
@@ -53,16 +56,17 @@ pub enum ImageError {
 }
 
 impl Images {
-    /// The images in `explicit`, or else in the first of the usual places that has them.
+    /// The images in `explicit`, or else in [`IMAGES_DIR_VARIABLE`], or else in the first of the usual places that has them.
     ///
     /// # Errors
     ///
     /// [`ImagesError::NotBuilt`] if there are none.
     pub fn open(explicit: Option<&Path>) -> Result<Self, ImagesError> {
-        let candidates = match explicit {
-            Some(dir) => vec![dir.to_owned()],
-            None => usual_places(),
-        };
+        let named = explicit.map(Path::to_owned).or_else(|| {
+            let dir = std::env::var_os(IMAGES_DIR_VARIABLE).filter(|dir| !dir.is_empty())?;
+            Some(PathBuf::from(dir))
+        });
+        let candidates = named.map_or_else(usual_places, |dir| vec![dir]);
         let mut first_missing = None;
         for dir in candidates {
             let images = Self { dir };

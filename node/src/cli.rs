@@ -39,11 +39,11 @@ enum GitlabCommand {
 /// What every command knows of the host.
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
-    /// Folder for run files and caches [default: $XDG_STATE_HOME/vk or ~/.local/state/vk]
-    #[arg(long, env = "VK_STATE_DIR", value_name = "DIR", global = true)]
+    /// Folder for run files and caches [default: $VK_STATE_DIR, $XDG_STATE_HOME/vk or ~/.local/state/vk]
+    #[arg(long, value_name = "DIR", global = true)]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Folder that holds the guest images [default: found beside the vk command]
-    #[arg(long, env = "VK_IMAGES_DIR", value_name = "DIR", global = true)]
+    /// Folder that holds the guest images [default: $VK_IMAGES_DIR, or found beside the vk command]
+    #[arg(long, value_name = "DIR", global = true)]
     pub(crate) images: Option<PathBuf>,
     /// What runs the VM
     #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]

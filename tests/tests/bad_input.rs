@@ -160,6 +160,60 @@ fn a_masked_value_in_an_error_stays_masked() {
 }
 
 #[test]
+fn a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
+    let masked = json!({"key": "S", "value": "$BASE-hunter", "masked": true});
+    let job = with_variables(
+        script(&["true"]),
+        &[
+            variable("BASE", "b4se"),
+            masked,
+            variable("GIT_CLONE_PATH", "/elsewhere/$S"),
+        ],
+    );
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    assert_eq!((run.status, run.failure()), (3, "configuration"), "{run:?}");
+    for place in [run.text(), run.stderr.clone(), run.result.to_string()] {
+        assert!(!place.contains("b4se-hunter"), "{place}");
+    }
+}
+
+#[test]
+fn image_options_that_are_not_honoured_are_refused() {
+    for (key, value) in [
+        ("executor_opts", json!({"docker": {"user": "nobody"}})),
+        (
+            "executor_opts",
+            json!({"docker": {"platform": "linux/arm64"}}),
+        ),
+        ("entrypoint", json!(["/ep.sh"])),
+    ] {
+        let mut job = script(&["true"]);
+        job["image"] = json!({"name": ""});
+        job["image"][key] = value;
+
+        refused(&job, "configuration");
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_found_before_the_job_runs() {
+    let vk = Vk::new();
+    let file = vk.job_file(&script(&["true"]));
+
+    let output = vk
+        .command()
+        .args(["gitlab", "run", "--result", "no/such/folder/result.json"])
+        .arg(file)
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(output.stdout, b"");
+}
+
+#[test]
 fn images_that_are_not_built_name_the_command() {
     let vk = Vk::new();
     let empty = vk.dir().join("empty");

@@ -169,6 +169,16 @@ fn artifacts_caches_and_dependencies_are_named_when_they_are_skipped() {
 }
 
 #[test]
+fn a_time_limit_beyond_all_clocks_is_no_limit() {
+    let mut job = script(&["true"]);
+    job["runner_info"]["timeout"] = i64::MAX.into();
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    assert_eq!(run.status, 0, "{}{}", run.text(), run.stderr);
+}
+
+#[test]
 fn two_runs_of_the_same_job_at_once_both_work() {
     let vk = Vk::new();
     let other = Vk::new();

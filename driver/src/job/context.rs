@@ -14,7 +14,7 @@ use super::runner::RefusedJob;
 use super::script::{ScriptContext, Shell};
 use super::settings::MachineSize;
 use super::stage::Stage;
-use super::variables::{HostContext, JobEnvironment, JobStatus};
+use super::variables::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
 use crate::guest::Guest;
 use crate::host::Host;
 use crate::output::TraceConfig;
@@ -49,10 +49,9 @@ impl JobContext {
         let environment = match JobEnvironment::new(&job, HostContext::default()) {
             Ok(environment) => environment,
             Err(error) => {
-                let secrets = job.variables.iter().filter(|variable| variable.masked);
                 return Err(RefusedJob {
                     failure: StageFailure::new(error.failure(), error.to_string()),
-                    secrets: secrets.map(|variable| variable.value.clone()).collect(),
+                    secrets: secrets_of_refused(&job),
                     timestamps: options.timestamps.unwrap_or(true),
                     limit_bytes: job.trace.limit_bytes,
                 });
@@ -134,7 +133,7 @@ impl JobContext {
             environment,
             shell: tools.shell,
             has_git: tools.has_git,
-            host_name: None,
+            host_name: self.host.name(),
         }
     }
 

@@ -48,7 +48,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest pause with exponential back-off (facts, build §1.5.1).
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// Pauses without exponential back-off double from one second up to this (facts, build §1.5.1).
-const LONGEST_LINEAR_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_SHORT_PAUSE: Duration = Duration::from_secs(5);
 
 impl Plan {
     /// The pause after the `failed`-th attempt (from 1) at a stage.
@@ -57,7 +57,7 @@ impl Plan {
         let (first, longest) = if self.exponential_backoff {
             (FIRST_PAUSE, LONGEST_PAUSE)
         } else {
-            (Duration::from_secs(1), LONGEST_LINEAR_PAUSE)
+            (Duration::from_secs(1), LONGEST_SHORT_PAUSE)
         };
         let factor = 2_u32
             .checked_pow(failed.saturating_sub(1))

@@ -4,9 +4,8 @@
 //! over a bounded channel, which is read only while little of the trace waits to be written: a slow reader of the
 //! trace slows the script, never vk. Cancels and deadlines are heard all the while.
 
-use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
@@ -21,7 +20,7 @@ use super::machine::{
 use super::printer::{Printer, masked};
 use super::stage::Stage;
 use super::stages::{self, Moment, StageIo, StageOutput};
-use super::trace_writer::TraceWriter;
+use super::trace_writer::{TraceLost, TraceWriter};
 use super::usage::UsageMeter;
 use crate::guest::Guest;
 use crate::host::Host;
@@ -33,12 +32,21 @@ const TRACE_BACKLOG: usize = 256 * 1024;
 /// Pieces of stage output that may wait for the loop, each at most one data frame.
 const STAGE_BACKLOG: usize = 16;
 
+/// How long a failed stage waits for the news that its VM ended: the VM's end and the closing of its connections reach
+/// vk in either order, moments apart.
+const NEWS: Duration = Duration::from_secs(1);
+
+/// How long an aborted stage may take to let go of what it holds.
+const ABORT_LIMIT: Duration = Duration::from_secs(2);
+
 /// Something an onlooker may want to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEvent {
     /// A stage begins.
     StageStarted(String),
+    /// The job is over; its last line follows.
+    Ending,
 }
 
 /// What surrounds one run of a job.
@@ -71,6 +79,8 @@ pub async fn run_job(
         context,
         writer: TraceWriter::new(printer, run.trace),
         stage: None,
+        doubted: None,
+        abandoned: None,
         cancel: run.cancel,
         cancel_open: true,
         observer: run.observer,
@@ -120,12 +130,21 @@ struct RunningStage {
     task: JoinHandle<Result<(), StageFailure>>,
 }
 
+/// A failure that may turn out to be the VM's end.
+struct Doubted {
+    failure: StageFailure,
+    until: Instant,
+}
+
 struct Runner<'a> {
     began: Instant,
     context: Arc<JobContext>,
     machine: JobMachine,
     writer: TraceWriter<'a>,
     stage: Option<RunningStage>,
+    doubted: Option<Doubted>,
+    /// A stage that was aborted and may still be letting go.
+    abandoned: Option<JoinHandle<Result<(), StageFailure>>>,
     cancel: mpsc::Receiver<CancelMode>,
     cancel_open: bool,
     observer: &'a mut (dyn FnMut(JobEvent) + Send),
@@ -139,6 +158,8 @@ enum Woken {
     NoMoreCancels,
     Output(StageOutput),
     StageDone(Result<(), StageFailure>),
+    /// The VM did not turn out to be the reason for a failure.
+    NoNews,
     TraceWritten,
     TraceLost,
 }
@@ -150,9 +171,11 @@ impl Runner<'_> {
                 Woken::Event(event) => self.event(event),
                 Woken::NoMoreCancels => self.cancel_open = false,
                 Woken::Output(output) => self.writer.printer.output(&output),
-                Woken::StageDone(result) => {
-                    let event = self.stage_done(result).await;
-                    self.event(event);
+                Woken::StageDone(result) => self.stage_done(result),
+                Woken::NoNews => {
+                    if let Some(doubted) = self.doubted.take() {
+                        self.event(Event::Ended(Err(doubted.failure)));
+                    }
                 }
                 Woken::TraceWritten => {}
                 // Nobody would learn what the job does: it ends.
@@ -162,7 +185,12 @@ impl Runner<'_> {
     }
 
     async fn wake(&mut self) -> Woken {
-        let deadline = self.machine.next_deadline().map(|due| self.began + due);
+        // A deadline beyond what the clock can tell never comes.
+        let deadline = self
+            .machine
+            .next_deadline()
+            .and_then(|due| self.began.checked_add(due));
+        let doubted_until = self.doubted.as_ref().map(|doubted| doubted.until);
         let room = self.writer.printer.backlog() < TRACE_BACKLOG;
         let guest = self.context.guest();
         let Self {
@@ -178,6 +206,7 @@ impl Runner<'_> {
                 mode.map_or(Woken::NoMoreCancels, |mode| Woken::Event(Event::Cancel(mode)))
             }
             () = sleep_until(deadline) => Woken::Event(Event::Tick),
+            () = sleep_until(doubted_until), if doubted_until.is_some() => Woken::NoNews,
             cause = lost(guest.as_deref()) => Woken::Event(Event::MachineLost(cause)),
             open = writer.write_some() => {
                 if open { Woken::TraceWritten } else { Woken::TraceLost }
@@ -229,20 +258,24 @@ impl Runner<'_> {
         });
     }
 
-    /// Closes the stage that ended and says what its end means to the machine.
-    async fn stage_done(&mut self, result: Result<(), StageFailure>) -> Event {
-        if let Some(running) = self.stage.take() {
-            self.writer.printer.end(&running.stage);
+    fn stage_done(&mut self, result: Result<(), StageFailure>) {
+        let Some(running) = self.stage.take() else {
+            return;
+        };
+        self.writer.printer.end(&running.stage);
+        let was_stopped = running.stop.borrow().is_some();
+        match result {
+            // Perhaps the agent went silent because its VM ended: then that is the cause to tell.
+            Err(failure)
+                if failure.class == Failure::System
+                    && !was_stopped
+                    && self.context.guest().is_some() =>
+            {
+                let until = Instant::now() + NEWS;
+                self.doubted = Some(Doubted { failure, until });
+            }
+            result => self.event(Event::Ended(result)),
         }
-        if let Err(failure) = &result
-            && failure.class == Failure::System
-            && let Some(guest) = self.context.guest()
-            && let Some(cause) = guest.lost_soon().await
-        {
-            // The agent went silent because its VM ended: that is the cause to tell.
-            return Event::MachineLost(cause);
-        }
-        Event::Ended(result)
     }
 
     fn abandon_stage(&mut self) {
@@ -250,6 +283,7 @@ impl Runner<'_> {
             return;
         };
         running.task.abort();
+        self.abandoned = Some(running.task);
         while let Ok(output) = running.output.try_recv() {
             self.writer.printer.output(&output);
         }
@@ -257,6 +291,11 @@ impl Runner<'_> {
     }
 
     async fn finish(mut self) -> JobResult {
+        (self.observer)(JobEvent::Ending);
+        if let Some(task) = self.abandoned.take() {
+            // What it holds goes with it, before the folders that it works in.
+            let _ = tokio::time::timeout(ABORT_LIMIT, task).await;
+        }
         let used = UsageMeter::of_guest(&self.context);
         self.context.end_guest().await;
         let failure = self.end.take().and_then(|end| end.failure);
@@ -274,9 +313,15 @@ fn result(
     writer: &TraceWriter<'_>,
     config: TraceConfig,
 ) -> JobResult {
-    let failure = match writer.failed() {
+    let failure = match writer.lost() {
         None => failure,
-        Some(error) => Some(trace_lost(error)),
+        Some(TraceLost::Failed(error)) => {
+            let message = format!("cannot write the trace: {error}");
+            Some(StageFailure::new(Failure::System, message))
+        }
+        Some(TraceLost::Cancelled) => {
+            Some(failure.unwrap_or_else(|| StageFailure::new(Failure::Canceled, "canceled")))
+        }
     };
     let mut result = JobResult {
         output_len: writer.printer.len(),
@@ -292,10 +337,6 @@ fn result(
         result.message = Some(masked(config, &message));
     }
     result
-}
-
-fn trace_lost(error: &io::Error) -> StageFailure {
-    StageFailure::new(Failure::System, format!("cannot write the trace: {error}"))
 }
 
 /// Waits until the guest is lost; for ever without one.

@@ -8,11 +8,20 @@ use tokio::sync::mpsc;
 use super::machine::CancelMode;
 use super::printer::Printer;
 
+/// Why a trace is not whole.
+#[derive(Debug)]
+pub(super) enum TraceLost {
+    /// Its writer failed.
+    Failed(io::Error),
+    /// An immediate cancel ended the wait for its reader.
+    Cancelled,
+}
+
 /// A printer and the writer that takes what it prints.
 pub(super) struct TraceWriter<'a> {
     pub(super) printer: Printer,
     out: &'a mut (dyn AsyncWrite + Send + Unpin),
-    failed: Option<io::Error>,
+    lost: Option<TraceLost>,
 }
 
 impl<'a> TraceWriter<'a> {
@@ -20,19 +29,19 @@ impl<'a> TraceWriter<'a> {
         Self {
             printer,
             out,
-            failed: None,
+            lost: None,
         }
     }
 
-    /// Why the trace could not be written, if it could not.
-    pub(super) fn failed(&self) -> Option<&io::Error> {
-        self.failed.as_ref()
+    /// Why the trace is not whole, if it is not.
+    pub(super) fn lost(&self) -> Option<&TraceLost> {
+        self.lost.as_ref()
     }
 
     /// Writes some of what waits; for ever when nothing does, or nothing can be written any more. Answers whether
     /// the writer still takes the trace. Dropped before it resolves, it has written nothing.
     pub(super) async fn write_some(&mut self) -> bool {
-        if self.printer.backlog() == 0 || self.failed.is_some() {
+        if self.printer.backlog() == 0 || self.lost.is_some() {
             std::future::pending::<()>().await;
         }
         match self.out.write(self.printer.pending()).await {
@@ -47,16 +56,21 @@ impl<'a> TraceWriter<'a> {
 
     /// Writes all that waits, unless an immediate cancel says not to wait for the trace's reader.
     pub(super) async fn finish(&mut self, cancel: &mut mpsc::Receiver<CancelMode>) {
-        while self.failed.is_none() && self.printer.backlog() > 0 {
-            tokio::select! {
-                biased;
-                () = told_at_once(cancel) => {
-                    self.fail(io::Error::other("cancelled while it was still being written"));
-                }
-                _ = self.write_some() => {}
-            }
+        let told = tokio::select! {
+            biased;
+            () = told_at_once(cancel) => true,
+            () = self.write_all() => false,
+        };
+        if told && self.lost.is_none() {
+            self.lost = Some(TraceLost::Cancelled);
         }
-        if self.failed.is_none()
+    }
+
+    async fn write_all(&mut self) {
+        while self.lost.is_none() && self.printer.backlog() > 0 {
+            self.write_some().await;
+        }
+        if self.lost.is_none()
             && let Err(error) = self.out.flush().await
         {
             self.fail(error);
@@ -64,7 +78,7 @@ impl<'a> TraceWriter<'a> {
     }
 
     fn fail(&mut self, error: io::Error) -> bool {
-        self.failed = Some(error);
+        self.lost = Some(TraceLost::Failed(error));
         self.printer.discard();
         false
     }

@@ -1,11 +1,13 @@
 //! `vk gitlab run`: one GitLab job, from its job response to its trace.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use tempfile::NamedTempFile;
 use tokio::io::AsyncWrite;
 use vk_driver::job::{JobEvent, JobOptions, JobRun, RefusedJob, StageFailure, refuse_job, run_job};
 use vk_gitlab::response;
@@ -78,6 +80,14 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
             return exit::USAGE;
         }
     };
+    let result_file = match args.result.as_deref().map(ResultFile::open).transpose() {
+        Ok(file) => file,
+        Err(error) => {
+            let path = args.result.as_deref().unwrap_or(Path::new("")).display();
+            complain(&format!("cannot write the result to {path}: {error}"));
+            return exit::USAGE;
+        }
+    };
     let result = match run_loaded(host, &args, loaded, trace.as_mut()).await {
         Ok(result) => result,
         Err(error) => {
@@ -88,13 +98,10 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
     if let Some(message) = &result.message {
         complain(message);
     }
-    if let Some(path) = &args.result
-        && let Err(error) = write_result(path, &result)
+    if let Some(file) = result_file
+        && let Err(error) = file.write(&result)
     {
-        complain(&format!(
-            "cannot write the result to {}: {error}",
-            path.display()
-        ));
+        complain(&format!("cannot write the result: {error}"));
         return exit::SYSTEM;
     }
     Status::of_job(result.failure)
@@ -113,14 +120,7 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    let secrets: Vec<String> = response
-        .variables
-        .iter()
-        .filter(|variable| variable.masked)
-        .map(|variable| variable.value.clone())
-        .chain([response.token.clone()])
-        .filter(|secret| !secret.is_empty())
-        .collect();
+    let secrets = response.secrets();
     match translate(response, &options) {
         Ok(Translated { job, warnings }) => {
             for warning in &warnings {
@@ -188,14 +188,15 @@ async fn run_loaded(
     trace: &mut (dyn AsyncWrite + Send + Unpin),
 ) -> io::Result<JobResult> {
     let cancel = signals::cancels()?;
-    // A trace on the terminal shows what goes on by itself once the job runs.
-    let progress = Progress::start("preparing the VM");
+    // The trace may go to the same terminal: it has nothing to say while the VM boots.
+    let mut progress = None;
     let mut observer = |event| {
-        if let JobEvent::StageStarted(name) = event
-            && name != "prepare_executor"
-        {
-            progress.clear();
-        }
+        progress = match event {
+            JobEvent::StageStarted(name) if name == "prepare_executor" => {
+                Some(Progress::start("booting the VM"))
+            }
+            _ => None,
+        };
     };
     let run = JobRun {
         trace,
@@ -215,23 +216,54 @@ async fn run_loaded(
     })
 }
 
-/// Writes the result: a file whole or not at all; what is no file (a pipe, a terminal) as it is.
-fn write_result(path: &Path, result: &JobResult) -> io::Result<()> {
-    let mut json = serde_json::to_vec_pretty(result)?;
-    json.push(b'\n');
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return fs::write(path, json);
+/// Where the result goes; opened before the job runs, so that an hour's job is not run for nothing.
+enum ResultFile {
+    /// A file: written whole or not at all.
+    Draft(NamedTempFile, PathBuf),
+    /// What is no file (a pipe, a terminal): written to as it is.
+    Stream(fs::File),
+}
+
+impl ResultFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Ok(Self::Stream(fs::OpenOptions::new().write(true).open(path)?));
+        }
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let draft = tempfile::Builder::new()
+            .prefix(".vk-result-")
+            // As any other file that a command writes: the umask decides.
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(parent.unwrap_or(Path::new(".")))?;
+        Ok(Self::Draft(draft, path.to_owned()))
     }
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    let draft = PathBuf::from(name);
-    fs::write(&draft, json)?;
-    fs::rename(&draft, path)
+
+    fn write(self, result: &JobResult) -> io::Result<()> {
+        let mut json = serde_json::to_vec_pretty(result)?;
+        json.push(b'\n');
+        match self {
+            Self::Stream(mut file) => file.write_all(&json),
+            Self::Draft(mut draft, path) => {
+                draft.write_all(&json)?;
+                draft.persist(path)?;
+                Ok(())
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn write_result(path: &Path) {
+        ResultFile::open(path)
+            .unwrap()
+            .write(&JobResult::default())
+            .unwrap();
+    }
 
     #[test]
     fn a_result_replaces_a_file_and_leaves_no_draft() {
@@ -239,7 +271,7 @@ mod tests {
         let path = dir.path().join("result.json");
         fs::write(&path, "old").unwrap();
 
-        write_result(&path, &JobResult::default()).unwrap();
+        write_result(&path);
 
         let names: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
         assert_eq!(names.len(), 1);
@@ -252,8 +284,15 @@ mod tests {
         let link = dir.path().join("sink");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
 
-        write_result(&link, &JobResult::default()).unwrap();
+        write_result(&link);
 
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_found_out_before_the_job_runs() {
+        let dir = tempfile::tempdir().unwrap();
+
+        assert!(ResultFile::open(&dir.path().join("missing/result.json")).is_err());
     }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn run(host: &HostArgs, args: RunArgs) -> Status {
             memory_mib: args.mem,
         },
     };
-    let progress = Progress::start("booting the VM");
+    let mut progress = Progress::start("booting the VM");
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     let io = CommandIo {
         stdin: stdin(),

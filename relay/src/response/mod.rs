@@ -6,6 +6,7 @@
 mod executor_opts;
 mod lenient;
 mod parse;
+mod secrets;
 mod types;
 
 pub use executor_opts::{DockerOptions, ExecutorOptions, KubernetesOptions};

@@ -50,6 +50,11 @@ impl StageOut {
         let _ = self.0.send(output).await;
     }
 
+    /// Waits for room for one piece; `None` once nobody takes output any more.
+    pub(super) async fn room(&self) -> Option<mpsc::Permit<'_, StageOutput>> {
+        self.0.reserve().await.ok()
+    }
+
     /// Waits for room, then sends what `held` holds.
     pub(super) async fn send_held(&self, held: &mut Option<StageOutput>) {
         if let Ok(permit) = self.0.reserve().await
@@ -62,6 +67,11 @@ impl StageOut {
 }
 
 impl StopSignal {
+    /// Whether the stage was told to stop, heard or not.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
     /// Waits until the stage is to stop in a way it has not been told before.
     pub(super) async fn stopped(&mut self) -> StopMode {
         loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vk_hub_proto::job::Failure;
+use vk_hub_proto::job::{Failure, Image};
 
 use super::io::{StageIo, StageOutput};
 use crate::guest::{BootError, Guest, GuestSpec};
@@ -10,10 +10,12 @@ use crate::images::{DEFAULT_IMAGE, ImageError};
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::machine::StageFailure;
 use crate::report::chain;
+use crate::size::VmSize;
 
 /// Runs the stage.
 pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<(), StageFailure> {
     refuse_services(context)?;
+    refuse_image_options(context)?;
     let size = context
         .size_request()?
         .within(context.host.limits())
@@ -24,22 +26,16 @@ pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<()
         size,
         hostname: hostname(context),
     };
-    io.out
-        .send(StageOutput::Own(format!(
-            "Using vk executor with image {image} ..."
-        )))
-        .await;
+    let VmSize { cpus, memory_mib } = size;
+    let line = format!(
+        "Using vk executor with image {image}, {cpus} vCPUs, {memory_mib} MiB of memory ..."
+    );
+    io.out.send(StageOutput::Own(line)).await;
     let booted = tokio::select! {
         booted = Guest::boot(&context.host, spec) => booted,
         _ = io.stop.stopped() => return Err(system("the VM was stopped while it booted".to_owned())),
     };
     let guest = booted.map_err(|error| StageFailure::new(class_of(&error), chain(&error)))?;
-    io.out
-        .send(StageOutput::Own(format!(
-            "Booted a microVM with {} vCPUs and {} MiB of memory",
-            size.cpus, size.memory_mib
-        )))
-        .await;
     context.guest_is_up(Arc::new(guest));
     Ok(())
 }
@@ -76,6 +72,25 @@ fn image_name(context: &JobContext) -> String {
     } else {
         name
     }
+}
+
+/// Nor may a job run as another user, on another platform or without its entry point and go green.
+fn refuse_image_options(context: &JobContext) -> Result<(), StageFailure> {
+    let Some(image) = &context.job.image else {
+        return Ok(());
+    };
+    let entrypoint = image.entrypoint.iter().any(|word| !word.is_empty());
+    let option = match image {
+        Image { user: Some(_), .. } => "image:docker:user",
+        Image {
+            platform: Some(_), ..
+        } => "image:docker:platform",
+        _ if entrypoint => "image:entrypoint",
+        _ => return Ok(()),
+    };
+    Err(configuration(format!(
+        "the job sets {option}, which vk does not honour yet: take it out of the job"
+    )))
 }
 
 /// The guest's host name: what GitLab Runner's Docker executor calls a job's container.

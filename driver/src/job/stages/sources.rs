@@ -1,5 +1,6 @@
 //! `get_sources`: hooks in the guest around the checkout on the host, whose tree is streamed in.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,9 +39,12 @@ pub(super) async fn run(
         &mut io,
     )
     .await?;
+    go_on(&io)?;
     let (tree, files) = check_out(context, &environment, moment, &mut io).await?;
+    go_on(&io)?;
     put(context, &environment, &tree, files, &mut io).await?;
     drop(tree);
+    go_on(&io)?;
     hook(
         context,
         &environment,
@@ -48,6 +52,14 @@ pub(super) async fn run(
         &mut io,
     )
     .await
+}
+
+/// A stop that came during one part is not one part's business alone.
+fn go_on(io: &StageIo) -> Result<(), StageFailure> {
+    if io.stop.is_set() {
+        return Err(system("the sources were stopped".to_owned()));
+    }
+    Ok(())
 }
 
 async fn hook(
@@ -258,7 +270,7 @@ struct Lines {
 
 #[derive(Default)]
 struct Waiting {
-    lines: Vec<SourceLine>,
+    lines: VecDeque<SourceLine>,
     bytes: u64,
 }
 
@@ -276,17 +288,17 @@ impl Lines {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.bytes <= self.limit {
             waiting.bytes += line.text.len() as u64 + 1;
-            waiting.lines.push(line);
+            waiting.lines.push_back(line);
         }
         self.arrived.notify_one();
     }
 
-    fn take(&self) -> Vec<SourceLine> {
+    fn pop(&self) -> Option<SourceLine> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut waiting.lines)
+        waiting.lines.pop_front()
     }
 
-    /// Sends lines as they come, for ever.
+    /// Sends lines as they come, for ever. Dropped at any time, it has lost none.
     async fn forward(&self, out: &StageOut) {
         loop {
             self.arrived.notified().await;
@@ -295,14 +307,16 @@ impl Lines {
     }
 
     async fn flush(&self, out: &StageOut) {
-        for mut line in self.take() {
+        // Room first: a line that was taken is sent.
+        while let Some(room) = out.room().await
+            && let Some(mut line) = self.pop()
+        {
             line.text.push(b'\n');
             let text = Bytes::from(line.text);
-            out.send(match line.stream {
+            room.send(match line.stream {
                 Stream::Out => StageOutput::Stdout(text),
                 Stream::Err => StageOutput::Stderr(text),
-            })
-            .await;
+            });
         }
     }
 }

@@ -41,14 +41,13 @@ impl JobDirs {
     pub fn new(job: &CiJob, settings: &Settings, builds: &str) -> Result<Self, DirsError> {
         let builds = clean(builds);
         let mut project = if settings.clone_path.is_empty() {
-            join(&builds, &slug(job))
+            join(&builds, &slug(job).replace('\\', "/"))
         } else {
-            clone_path(&settings.clone_path, &builds)?
+            clone_path(&settings.clone_path.replace('\\', "/"), &builds)?
         };
         if settings.strategy == GitStrategy::Empty {
             project.push_str("-empty");
         }
-        let project = project.replace('\\', "/");
         let tmp = format!("{project}.tmp");
         Ok(Self {
             builds,
@@ -214,6 +213,13 @@ mod tests {
             let dirs = dirs("https://h/a.git", &[("GIT_CLONE_PATH", path)]).unwrap();
             assert_eq!(dirs.project, project, "{path}");
         }
+    }
+
+    #[test]
+    fn backslashes_do_not_lead_a_clone_path_out_of_the_builds_folder() {
+        let path = r"/builds/a\..\..\etc";
+
+        assert!(dirs("https://h/a.git", &[("GIT_CLONE_PATH", path)]).is_err());
     }
 
     #[test]

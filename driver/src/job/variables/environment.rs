@@ -159,38 +159,48 @@ impl JobEnvironment {
     /// fleet §10.3).
     #[must_use]
     pub fn masked_values(&self, job: &CiJob) -> Vec<String> {
-        let masked = self
-            .variables
-            .iter()
-            .filter(|variable| variable.masked)
-            .map(|variable| variable.value.as_str());
-        let services = job
-            .image
-            .iter()
-            .chain(&job.services)
-            .flat_map(|image| &image.variables)
-            .filter(|variable| variable.masked)
-            .map(|variable| variable.value.as_str());
-        let tokens = job
-            .dependencies
-            .iter()
-            .map(|dependency| dependency.token.as_str());
-        let passwords = job
-            .registry_credentials
-            .iter()
-            .map(|credential| credential.password.as_str());
-        let mut values: Vec<String> = masked
-            .chain(services)
-            .chain(tokens)
-            .chain(passwords)
-            .chain([job.token.as_str()])
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-            .collect();
-        values.sort_unstable();
-        values.dedup();
-        values
+        secrets(&self.variables, job)
     }
+}
+
+/// The values to mask for a job that has no environment: as [`JobEnvironment::masked_values`], expanded against the
+/// job's own variables, and as they were written.
+#[must_use]
+pub fn secrets_of_refused(job: &CiJob) -> Vec<String> {
+    let written = Variables::new(job.variables.clone());
+    let mut values = secrets(&written.expanded(), job);
+    values.extend(secrets(&written, job));
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+fn secrets(variables: &Variables, job: &CiJob) -> Vec<String> {
+    let images = job.image.iter().chain(&job.services);
+    let of_images = images.flat_map(|image| &image.variables);
+    let masked = variables
+        .iter()
+        .chain(of_images)
+        .filter(|variable| variable.masked)
+        .map(|variable| variable.value.as_str());
+    let tokens = job
+        .dependencies
+        .iter()
+        .map(|dependency| dependency.token.as_str());
+    let passwords = job
+        .registry_credentials
+        .iter()
+        .map(|credential| credential.password.as_str());
+    let mut values: Vec<String> = masked
+        .chain(tokens)
+        .chain(passwords)
+        .chain([job.token.as_str()])
+        .map(|value| value.trim().to_owned())
+        .filter(|value| !value.is_empty())
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    values
 }
 
 /// The list of facts, build §4.1, unexpanded; without flags and folders while these are not known.

@@ -4,4 +4,4 @@ mod dirs;
 mod environment;
 
 pub use dirs::{DirsError, JobDirs};
-pub use environment::{HostContext, JobEnvironment, JobStatus};
+pub use environment::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
