@@ -21,6 +21,9 @@ use crate::{exec, power, stats, tree};
 /// How long the host may take over its hello and request.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
+/// How long the host may take to hang up on a guest that is to power off.
+const HANG_UP: Duration = Duration::from_secs(2);
+
 /// Serves each connection that `accept` gives on its own thread, for ever.
 ///
 /// # Errors
@@ -97,7 +100,7 @@ fn serve_one(agent: &Agent, host: &File) {
             Err(failure) => {
                 let told = reply(host, &Reply::Failed(failure.into()));
                 if told.is_ok() && set_timeout(host, Some(HANDSHAKE)).is_ok() {
-                    tree::drain(host);
+                    drain(host);
                 }
                 return;
             }
@@ -111,7 +114,11 @@ fn serve_one(agent: &Agent, host: &File) {
             Err(failure) => Reply::Failed(failure.into()),
         },
         Request::Shutdown => {
-            let _ = reply(host, &Reply::Done(TreeSummary::default()));
+            let told = reply(host, &Reply::Done(TreeSummary::default()));
+            // What is under way when the machine stops is lost: the host hangs up once it has the reply.
+            if told.is_ok() && set_timeout(host, Some(HANG_UP)).is_ok() {
+                drain(host);
+            }
             match agent.ending {
                 Ending::PowerOff => power::off(),
                 Ending::Exit => std::process::exit(0),
@@ -120,6 +127,13 @@ fn serve_one(agent: &Agent, host: &File) {
     };
     // If the host is gone there is nobody to tell.
     let _ = reply(host, &answer);
+}
+
+/// Reads and forgets what the host sends until it closes, having read our reply. Closing first could lose it that
+/// reply.
+fn drain(mut host: &File) {
+    // Whatever ends it, it is over.
+    let _ = io::copy(&mut host, &mut io::sink());
 }
 
 /// An error and its sources on one line.

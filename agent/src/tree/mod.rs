@@ -6,4 +6,4 @@ mod stream;
 mod unpack;
 
 pub(crate) use get::get;
-pub(crate) use put::{drain, put};
+pub(crate) use put::put;

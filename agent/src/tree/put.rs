@@ -22,7 +22,7 @@ const READ: usize = 256 << 10;
 ///
 /// # Errors
 ///
-/// [`Failure`] that names the entry, at once: the host is still sending then, see [`drain`].
+/// [`Failure`] that names the entry, at once: the host is still sending then.
 pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeSummary, Failure> {
     let unpacker = prepare(agent, request)?;
     let mut tree = TreeReader::new(BufReader::with_capacity(READ, host));
@@ -32,13 +32,6 @@ pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeS
     tree.drain()
         .map_err(|error| broken(&request.dest, &error))?;
     Ok(summary)
-}
-
-/// Reads and forgets what the host sends until it closes, having read that its tree failed. Closing first
-/// could lose it that reply.
-pub(crate) fn drain(mut host: &File) {
-    // Whatever ends it, it is over.
-    let _ = io::copy(&mut host, &mut io::sink());
 }
 
 fn failure(dest: &str, error: &UnpackError) -> Failure {
