@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -172,6 +172,7 @@ struct Shared {
     token: String,
     requests: Mutex<Vec<Request>>,
     faults: Mutex<Vec<Injected>>,
+    sent: AtomicU64,
     stopping: AtomicBool,
 }
 
@@ -219,6 +220,7 @@ impl GitServer {
             token: token.to_owned(),
             requests: Mutex::default(),
             faults: Mutex::default(),
+            sent: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
         });
         let acceptor = std::thread::spawn({
@@ -278,6 +280,12 @@ impl GitServer {
             fault,
             times,
         });
+    }
+
+    /// Bytes of content that git has sent so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::SeqCst)
     }
 
     /// All requests so far.
@@ -367,13 +375,7 @@ fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
                 Some(Fault::DropAfter(bytes)) => Some(bytes),
                 _ => None,
             };
-            backend(
-                &mut stream,
-                shared.repos.root.path(),
-                &request,
-                &body,
-                limit,
-            )
+            backend(&mut stream, shared, &request, &body, limit)
         }
         _ => head(
             &mut stream,
@@ -454,7 +456,7 @@ fn read_body(reader: &mut impl BufRead, request: &Request) -> io::Result<Vec<u8>
 /// Runs `git http-backend` (RFC 3875 and its manual page) and passes its answer on, cut after `limit` bytes.
 fn backend(
     stream: &mut impl Write,
-    root: &Path,
+    shared: &Shared,
     request: &Request,
     body: &[u8],
     limit: Option<usize>,
@@ -464,7 +466,7 @@ fn backend(
         .arg("http-backend")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_PROJECT_ROOT", root)
+        .env("GIT_PROJECT_ROOT", shared.repos.root.path())
         .env("GIT_HTTP_EXPORT_ALL", "1")
         .env("GIT_PROTOCOL", header("git-protocol"))
         .env("REQUEST_METHOD", &request.method)
@@ -506,6 +508,7 @@ fn backend(
         loop {
             let read = output.read(&mut buffer)?;
             let chunk = &buffer[..read.min(left)];
+            shared.sent.fetch_add(chunk.len() as u64, Ordering::SeqCst);
             if read > left {
                 // A length that the connection then does not keep.
                 write!(stream, "{read:x}\r\n")?;

@@ -5,6 +5,8 @@
 #[path = "sources/kit.rs"]
 mod kit;
 
+#[path = "sources/cache.rs"]
+mod cache;
 #[path = "sources/faults.rs"]
 mod faults;
 #[path = "sources/golden.rs"]

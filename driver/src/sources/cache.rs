@@ -26,7 +26,7 @@ use super::request::{CheckoutRequest, Strategy};
 const MAX_TIPS: usize = 256;
 
 /// With more packs than this, an entry is made anew from one checkout's.
-const MAX_PACKS: usize = 40;
+const MAX_PACKS: usize = 20;
 
 /// Begins the names of the refs that stand for tips while a checkout fetches.
 const LENT_REFS: &str = "refs/vk/";

@@ -192,19 +192,22 @@ async fn fetch(
             .args(depth.into_iter().flatten())
             .args(request.fetch_flags)
     };
-    match request.cache.and_then(|cache| cache.open(request, plan)) {
+    let entry = || request.cache.and_then(|cache| cache.open(request, plan));
+    match entry() {
         None => git.run(command()).await?,
-        Some(entry) => match kept::fetch(git, entry, command()).await? {
-            Kept::Served => {}
-            Kept::Useless => {
+        Some(kept) => {
+            if let Kept::Useless = kept::fetch(git, kept, command()).await? {
                 git.print(SourceLine::warning(lines::DISCARDING_KEPT_SOURCES));
                 let git_dir = git.project.join(".git");
                 fs::remove_dir_all(&git_dir).map_err(CheckoutError::io("remove", &git_dir))?;
                 init(git, plan, template).await?;
                 add_origin(git, plan).await?;
-                git.run(command()).await?;
+                match entry().filter(|entry| !entry.has_objects()) {
+                    Some(empty) => kept::fetch(git, empty, command()).await.map(|_| ())?,
+                    None => git.run(command()).await?,
+                }
             }
-        },
+        }
     }
     if local.is_some() {
         // Until now, `origin` was the local repository.
