@@ -23,16 +23,11 @@ const STREAMS: [(u8, StreamKind); 3] = [
 /// * a trace cut at its limit is a piece of the whole one with the notice behind it (F17).
 pub fn trace(bytes: &[u8]) {
     let case = Case::read(bytes);
-    let texts = [0, 1, 2].map(|stream| {
-        let whole = case.whole(stream);
-        assert_eq!(
-            case.cut(stream),
-            whole,
-            "cut text differs from the whole one"
-        );
-        assert_hidden(&whole, &case.secrets);
-        whole
-    });
+    let texts = case.whole();
+    assert_eq!(case.cut(), texts, "cut text differs from the whole one");
+    for text in &texts {
+        assert_hidden(text, &case.secrets);
+    }
     case.check_added_secret();
 
     let plain = case.run(false, u64::MAX);
@@ -99,15 +94,19 @@ impl Case {
         of_it.map(|(_, text)| text.as_slice())
     }
 
-    /// What comes of one stream's text in one write.
-    fn whole(&self, stream: usize) -> String {
-        let all = self.pieces(stream).collect::<Vec<_>>().concat();
-        alone(self.trace(false, u64::MAX), [all.as_slice()].into_iter())
+    /// What comes of each stream's text in one write.
+    fn whole(&self) -> [String; 3] {
+        let mut trace = self.trace(false, u64::MAX);
+        [0, 1, 2].map(|stream| {
+            let all = self.pieces(stream).collect::<Vec<_>>().concat();
+            alone(&mut trace, [all.as_slice()].into_iter())
+        })
     }
 
     /// What comes of it as it is cut.
-    fn cut(&self, stream: usize) -> String {
-        alone(self.trace(false, u64::MAX), self.pieces(stream))
+    fn cut(&self) -> [String; 3] {
+        let mut trace = self.trace(false, u64::MAX);
+        [0, 1, 2].map(|stream| alone(&mut trace, self.pieces(stream)))
     }
 
     /// The trace of all streams.
@@ -157,8 +156,8 @@ impl Case {
     }
 }
 
-/// What comes of `pieces` written to one stream.
-fn alone<'a>(mut trace: Trace, pieces: impl Iterator<Item = &'a [u8]>) -> String {
+/// What comes of `pieces` written to a stream of their own.
+fn alone<'a>(trace: &mut Trace, pieces: impl Iterator<Item = &'a [u8]>) -> String {
     let stream = trace.open(JOB_STREAM, StreamKind::Out);
     for piece in pieces {
         trace.write(&stream, SystemTime::UNIX_EPOCH, piece);
