@@ -1,5 +1,5 @@
 //! A response with every field, checked field by field against the dispatch protocol's table (upstream:
-//! `getRequestJobResponse`).
+//! `getRequestJobResponse`; facts, wire §8.1).
 
 #![allow(clippy::unwrap_used)]
 

@@ -67,7 +67,7 @@ impl JobContext {
         })
     }
 
-    /// What the stage machine has to know.
+    /// What the stage machine has to know; which stages are skipped is told in facts, build §1.2.2.
     pub(super) fn plan(&self) -> Plan {
         let settings = self.environment.settings();
         let job = &self.job;
@@ -203,5 +203,120 @@ fn cases(applies: impl Fn(bool) -> bool) -> Cases {
     Cases {
         on_success: applies(true),
         on_failure: applies(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vk_hub_proto::job::{Artifact, Cache, Dependency, When};
+
+    use super::*;
+    use crate::host::HostConfig;
+    use crate::job::testing::{self, step};
+
+    fn plan(job: CiJob) -> Plan {
+        let host = Host::new(HostConfig::default());
+        let context = JobContext::new(Arc::new(host), job, JobOptions::default());
+        context.ok().unwrap().plan()
+    }
+
+    fn cache(paths: &[&str], untracked: bool, when: When) -> Cache {
+        Cache {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            untracked,
+            when,
+            ..Cache::default()
+        }
+    }
+
+    /// Facts, build §1.2.2.
+    #[test]
+    fn after_script_is_skipped_when_it_is_missing_or_empty_and_a_step_is_not() {
+        let mut job = testing::job();
+        job.steps = vec![step("script", &[])];
+        let without = plan(job.clone());
+        assert_eq!(without.steps, [Stage::Step("script".into())]);
+        assert!(!without.after_script);
+
+        job.steps.push(step("after_script", &[]));
+        assert!(!plan(job.clone()).after_script);
+
+        job.steps[1] = step("after_script", &["true"]);
+        let with = plan(job);
+        assert!(with.after_script);
+        assert_eq!(with.steps, [Stage::Step("script".into())]);
+    }
+
+    /// Facts, build §1.2.2.
+    #[test]
+    fn caches_are_restored_and_saved_when_one_has_paths_or_untracked_files() {
+        let cases = [
+            (vec![], false, (false, false)),
+            (vec![cache(&[], false, When::Always)], false, (false, false)),
+            (
+                vec![cache(&["a"], false, When::OnSuccess)],
+                true,
+                (true, false),
+            ),
+            (vec![cache(&[], true, When::OnFailure)], true, (false, true)),
+            (vec![cache(&["a"], false, When::Always)], true, (true, true)),
+            (
+                vec![
+                    cache(&[], false, When::Always),
+                    cache(&["a"], false, When::OnFailure),
+                ],
+                true,
+                (false, true),
+            ),
+        ];
+        for (caches, restored, saved) in cases {
+            let plan = plan(CiJob {
+                caches: caches.clone(),
+                ..testing::job()
+            });
+            let archived = (plan.archive_cache.on_success, plan.archive_cache.on_failure);
+            assert_eq!(
+                (plan.restore_cache, archived),
+                (restored, saved),
+                "{caches:?}"
+            );
+        }
+    }
+
+    /// Facts, build §1.2.2.
+    #[test]
+    fn artifacts_are_downloaded_by_file_name_and_uploaded_by_when_and_content() {
+        let mut job = testing::job();
+        job.dependencies = vec![Dependency::default()];
+        assert!(!plan(job.clone()).download_artifacts);
+        job.dependencies.push(Dependency {
+            filename: "a.zip".into(),
+            ..Dependency::default()
+        });
+        assert!(plan(job.clone()).download_artifacts);
+
+        let upload = |artifact: Artifact| {
+            let plan = plan(CiJob {
+                artifacts: vec![artifact],
+                ..testing::job()
+            });
+            (
+                plan.upload_artifacts.on_success,
+                plan.upload_artifacts.on_failure,
+            )
+        };
+        let paths = vec!["a".to_owned()];
+        assert_eq!(upload(Artifact::default()), (false, false));
+        let excluding = Artifact {
+            exclude: paths.clone(),
+            ..Artifact::default()
+        };
+        assert_eq!(upload(excluding), (true, false));
+        let on_failure = Artifact {
+            paths,
+            when: When::OnFailure,
+            ..Artifact::default()
+        };
+        assert_eq!(upload(on_failure), (false, true));
     }
 }

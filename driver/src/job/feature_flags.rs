@@ -198,6 +198,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §5.
     #[test]
     fn a_job_sets_flags_by_gos_booleans_and_the_last_of_two_counts() {
         let (flags, warnings) = FeatureFlags::resolve(&variables(&[
@@ -216,6 +217,7 @@ mod tests {
         );
     }
 
+    /// Facts, build §1.5.2.
     #[test]
     fn a_flag_that_is_no_boolean_keeps_its_default_with_a_warning() {
         let (flags, warnings) = FeatureFlags::resolve(&variables(&[("FF_TIMESTAMPS", "yes")]));

@@ -80,11 +80,13 @@ mod tests {
             .collect()
     }
 
+    /// Facts, build §1.5.1.
     #[test]
     fn exponential_pauses_double_up_to_five_minutes() {
         assert_eq!(pauses(true), [5, 10, 20, 40, 80, 160, 300, 300]);
     }
 
+    /// Facts, build §1.5.1.
     #[test]
     fn other_pauses_double_up_to_five_seconds() {
         assert_eq!(pauses(false), [1, 2, 4, 5, 5, 5, 5, 5]);

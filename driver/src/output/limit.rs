@@ -87,6 +87,7 @@ mod tests {
         )
     }
 
+    /// Facts, build §6.6.
     #[test]
     fn text_over_the_limit_is_cut_and_the_notice_follows() {
         assert_eq!(

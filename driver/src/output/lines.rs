@@ -69,6 +69,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Facts, build §1.9.1.
     #[test]
     fn lines_have_gitlab_runners_shapes() {
         assert_eq!(plain("a"), "\x1b[0Ka\x1b[0;m\n");
@@ -87,6 +88,7 @@ mod tests {
         );
     }
 
+    /// Facts, build §1.9.3.
     #[test]
     fn section_markers_carry_whole_seconds_and_no_line_end() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_560_896_352_999);

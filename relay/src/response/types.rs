@@ -29,7 +29,7 @@ pub struct JobResponse {
     /// What concerns the runner.
     #[serde(deserialize_with = "lenient::object")]
     pub runner_info: RunnerInfo,
-    /// Whether there are `inputs`, a feature that vk does not advertise.
+    /// Whether there are `inputs`, a feature that vk does not advertise (facts, wire §1.8.5).
     #[serde(rename = "inputs", deserialize_with = "lenient::holds_anything")]
     pub has_inputs: bool,
     /// Variables, in order.
@@ -56,7 +56,7 @@ pub struct JobResponse {
     /// Earlier jobs whose artifacts to download.
     #[serde(deserialize_with = "lenient::objects")]
     pub dependencies: Vec<Dependency>,
-    /// What GitLab wants or can do.
+    /// What GitLab wants or can do (facts, wire §1.8.3).
     #[serde(deserialize_with = "lenient::object")]
     pub features: Features,
     /// Whether there are `secrets`, a feature that vk does not advertise.

@@ -1,4 +1,4 @@
-//! Images of the job and its services.
+//! Images of the job and its services (facts, wire §1.8.2; aliases: wire §5.3).
 
 use vk_hub_proto::job::Image;
 

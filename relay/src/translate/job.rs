@@ -94,6 +94,7 @@ pub fn translate(response: JobResponse, options: &Options) -> Result<Translated,
     Ok(Translated { job, warnings })
 }
 
+/// `secrets` and `run` are not built (facts, wire §1.8.6 and wire §1.8.4), nor are options of other executors.
 fn check_supported(response: &JobResponse) -> Result<(), Refusal> {
     if response.has_secrets {
         return Err(Refusal::Secrets);

@@ -1,4 +1,4 @@
-//! The last stage: what is removed when all else is over (facts, build §2.9.11 and §3.3).
+//! The last stage: what is removed when all else is over (facts, build §2.9.11 and build §3.3).
 
 use vk_hub_proto::job::CiJob;
 

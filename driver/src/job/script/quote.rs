@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub(super) enum Quoting {
     /// bash's `$'…'`, GitLab Runner's default.
     AnsiC,
-    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES`: leaves `;`, `'` and line breaks unquoted, a known defect.
+    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES` (facts, build §2.3.2): leaves `;`, `'` and line breaks unquoted, a known defect.
     PosixEscapes,
     /// `'…'`, right in every shell; for images without bash.
     Single,
@@ -132,6 +132,7 @@ fn is_printable(character: char) -> bool {
 mod tests {
     use super::*;
 
+    /// Facts, build §2.3.1.
     #[test]
     fn ansi_c_quotes_bytes_as_the_facts_say() {
         let cases = [
@@ -149,6 +150,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §2.3.2.
     #[test]
     fn posix_escapes_keep_their_defects() {
         let cases = [
@@ -181,6 +183,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §0.2.
     #[test]
     fn go_quotes_leave_the_shells_characters() {
         let cases = [

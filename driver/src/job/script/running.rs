@@ -153,6 +153,7 @@ fn printed(output: &Output) -> String {
         .collect()
 }
 
+/// Facts, build §2.1.
 #[test]
 fn f27_the_stage_ends_with_the_code_of_the_failing_command() {
     let cases: [(&[&str], i32); 12] = [
@@ -193,6 +194,7 @@ fn nothing_runs_after_a_command_that_failed() {
     }
 }
 
+/// Facts, build §2.8.
 #[test]
 fn the_exit_code_check_holds_where_errexit_was_switched_off() {
     let own = variables(&[("FF_ENABLE_BASH_EXIT_CODE_CHECK", "1")]);
@@ -207,6 +209,7 @@ fn the_exit_code_check_holds_where_errexit_was_switched_off() {
     }
 }
 
+/// Facts, build §2.6.
 #[test]
 fn commands_are_shown_as_they_are_and_then_run() {
     let commands = [
@@ -236,6 +239,7 @@ fn commands_are_shown_as_they_are_and_then_run() {
     }
 }
 
+/// Facts, build §2.1.
 #[test]
 fn commands_have_nothing_to_read() {
     for legacy in ["false", "true"] {
@@ -288,6 +292,7 @@ fn f8_a_killed_subshell_does_not_make_the_shell_print_its_program() {
     }
 }
 
+/// Facts, build §2.1.
 #[test]
 fn debug_trace_prints_each_command() {
     let own = variables(&[("CI_DEBUG_TRACE", "true")]);
@@ -478,6 +483,7 @@ fn after_script_knows_how_the_steps_ended() {
     }
 }
 
+/// Facts, build §2.9 and build §3.3.
 #[test]
 fn cleanup_removes_file_variables_and_what_was_planted_in_git() {
     let file = Variable {

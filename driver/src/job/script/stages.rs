@@ -54,7 +54,7 @@ pub fn stage_script(
 }
 
 /// The script that runs in the guest before or after the host's checkout; `None` when the job has no such hook, or
-/// gets no sources (facts, build §3.2).
+/// gets no sources (facts, build §3.1 and build §3.2).
 ///
 /// GitLab Runner runs both in the one shell of `get_sources`: here what the first exports reaches the second only
 /// through `GITLAB_ENV`.
@@ -113,6 +113,7 @@ fn stage_body(stage: &Stage, context: &ScriptContext<'_>) -> Option<Writer> {
     }
 }
 
+/// Says where the job runs (facts, build §2.5).
 fn prepare_script(context: &ScriptContext<'_>) -> Writer {
     let mut writer = context.writer();
     let place = match context.host_name {
@@ -283,6 +284,7 @@ mod tests {
         })
     }
 
+    /// Facts, build §1.2.2.
     #[test]
     fn what_the_runner_skips_has_no_script() {
         let mut job = testing::job();
@@ -322,6 +324,7 @@ mod tests {
         assert!(!script.contains("$ second"));
     }
 
+    /// Facts, build §2.6.
     #[test]
     fn steps_other_than_release_are_not_expanded() {
         let mut job = testing::with_variables(variables(&[("TAG", "v1")]));
@@ -330,6 +333,7 @@ mod tests {
         assert!(script.contains("\\necho $TAG\\n"), "{script}");
     }
 
+    /// Facts, build §2.5.
     #[test]
     fn the_host_is_named_where_it_is_known() {
         let job = testing::job();
@@ -358,6 +362,7 @@ mod tests {
         job
     }
 
+    /// Facts, build §3.1.
     #[test]
     fn hooks_have_gits_environment_and_only_the_second_starts_in_the_project() {
         let job = with_hooks(vec![]);
@@ -370,6 +375,7 @@ mod tests {
         assert!(post.contains(&format!("{git}{lfs_and_cd}{ls}")), "{post}");
     }
 
+    /// Facts, build §2.7.
     #[test]
     fn sections_are_named_for_their_list() {
         let multi_line: &[&str] = &["ls", "true\ntrue"];
@@ -418,6 +424,7 @@ mod tests {
         assert!(!post.contains("GIT_LFS_SKIP_SMUDGE=1"));
     }
 
+    /// Facts, build §3.2.
     #[test]
     fn hooks_do_not_run_where_no_sources_come() {
         for strategy in ["none", "empty"] {

@@ -1,4 +1,4 @@
-//! Writes a script's body line by line, and the wrapper around it (facts, build §2.1 and §2.2).
+//! Writes a script's body line by line, and the wrapper around it (facts, build §2.1 and build §2.2).
 
 use super::quote::{Quoting, quoted};
 

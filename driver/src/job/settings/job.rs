@@ -234,6 +234,7 @@ mod tests {
         Settings::resolve(&variables, true, 20)
     }
 
+    /// Facts, build §4.6.
     #[test]
     fn an_unset_or_empty_setting_has_its_default() {
         let names = [
@@ -281,12 +282,14 @@ mod tests {
         );
     }
 
+    /// Facts, build §3.2.
     #[test]
     fn without_leave_to_fetch_the_default_strategy_is_clone() {
         let (settings, _) = Settings::resolve(&Variables::default(), false, 0);
         assert_eq!(settings.strategy, GitStrategy::Clone);
     }
 
+    /// Facts, build §4.6.
     #[test]
     fn settings_take_what_the_job_says() {
         let (settings, warnings) = resolve(&[
@@ -315,6 +318,7 @@ mod tests {
         assert!(settings.debug_trace);
     }
 
+    /// Facts, build §1.5.2 and build §3.2.
     #[test]
     fn a_strategy_without_sources_has_no_submodules() {
         for strategy in ["none", "empty"] {
@@ -326,6 +330,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §1.5.2.
     #[test]
     fn bad_settings_are_told_in_the_runners_order() {
         let (settings, warnings) = resolve(&[

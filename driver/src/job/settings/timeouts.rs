@@ -94,6 +94,7 @@ mod tests {
         StageTimeouts::resolve(&variables, 10 * MINUTE)
     }
 
+    /// Facts, build §1.5.3.
     #[test]
     fn limits_are_go_durations() {
         let (timeouts, warnings) = resolve("1m", "1m30s");
@@ -102,6 +103,7 @@ mod tests {
         assert!(warnings.is_empty());
     }
 
+    /// Facts, build §1.5.3.
     #[test]
     fn empty_and_zero_leave_the_defaults() {
         for text in ["", " ", "0", "0s"] {
@@ -112,6 +114,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §1.5.3.
     #[test]
     fn limits_that_cannot_be_are_told_and_ignored() {
         let (timeouts, warnings) = resolve("soon", "-1s");
@@ -126,6 +129,7 @@ mod tests {
         );
     }
 
+    /// Facts, build §1.5.3.
     #[test]
     fn a_limit_beyond_the_jobs_own_leaves_the_default() {
         let (timeouts, warnings) = resolve("11m", "11m");

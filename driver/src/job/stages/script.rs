@@ -1,4 +1,4 @@
-//! Stages whose work is a script in the guest's shell.
+//! Stages whose work is a script in the guest's shell (facts, build §2.10).
 
 use bytes::Bytes;
 

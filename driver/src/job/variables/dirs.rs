@@ -147,6 +147,7 @@ mod tests {
         JobDirs::new(&job, &settings, "/builds")
     }
 
+    /// Facts, build §4.4.
     #[test]
     fn the_project_folder_is_the_path_of_the_repositorys_url() {
         let cases = [
@@ -171,6 +172,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §4.4.
     #[test]
     fn a_url_that_names_no_path_gives_the_projects_number() {
         let urls = [
@@ -195,6 +197,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §4.4.
     #[test]
     fn strategy_empty_names_its_folder_apart() {
         let dirs = dirs("https://h/a.git", &[("GIT_STRATEGY", "empty")]).unwrap();
@@ -202,6 +205,7 @@ mod tests {
         assert_eq!(dirs.tmp, "/builds/a-empty.tmp");
     }
 
+    /// Facts, build §4.4.
     #[test]
     fn a_clone_path_within_the_builds_folder_is_taken() {
         let cases = [
@@ -215,6 +219,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §4.4.
     #[test]
     fn backslashes_do_not_lead_a_clone_path_out_of_the_builds_folder() {
         let path = r"/builds/a\..\..\etc";

@@ -1,4 +1,4 @@
-//! The full list of a job's variables and what follows from it (facts, build §4.1 and §4.2).
+//! The full list of a job's variables and what follows from it (facts, build §4.1 and build §4.2).
 
 use vk_hub_proto::job::{CiJob, Variable, variables::Variables};
 
@@ -155,8 +155,8 @@ impl JobEnvironment {
     }
 
     /// The values to mask in the trace, none empty and none twice: masked variables as expanded, the job's and its
-    /// dependencies' tokens, and passwords of registries, each without white space around it (facts, build §6.2;
-    /// fleet §10.3).
+    /// dependencies' tokens, and passwords of registries, each without white space around it (facts, build §4.5 and
+    /// build §6.2; fleet §10.3).
     #[must_use]
     pub fn masked_values(&self, job: &CiJob) -> Vec<String> {
         secrets(&self.variables, job)
@@ -316,6 +316,7 @@ mod tests {
         job
     }
 
+    /// Facts, build §4.1.
     #[test]
     fn sources_of_variables_come_in_the_runners_order() {
         let mut job = testing::job();
@@ -356,6 +357,7 @@ mod tests {
         );
     }
 
+    /// Facts, build §4.2.
     #[test]
     fn what_the_runner_provides_has_its_values() {
         let environment = environment(&testing::job());
@@ -382,6 +384,7 @@ mod tests {
         assert!(environment.variables().find("CI_JOB_IMAGE").is_none());
     }
 
+    /// Facts, build §4.1.
     #[test]
     fn a_job_overrides_what_comes_before_its_own_variables_alone() {
         let job = with_variables(&[
@@ -402,6 +405,7 @@ mod tests {
         assert_eq!(environment.dirs().project, "/builds/grp/demo");
     }
 
+    /// Facts, build §4.1.
     #[test]
     fn a_jobs_flag_is_exported_once_with_its_resolved_value() {
         let job = with_variables(&[("FF_TIMESTAMPS", "$NO"), ("NO", "F")]);
@@ -416,6 +420,7 @@ mod tests {
         assert!(!environment.is_on(FeatureFlag::Timestamps));
     }
 
+    /// Facts, build §1.5.2.
     #[test]
     fn a_bad_flag_is_told_twice_behind_the_settings() {
         let job = with_variables(&[("FF_TIMESTAMPS", "x"), ("GIT_CHECKOUT", "x")]);
@@ -431,6 +436,7 @@ mod tests {
         );
     }
 
+    /// Facts, build §4.3 and build §4.4.
     #[test]
     fn settings_are_expanded_and_know_the_builds_folder() {
         let job = with_variables(&[
@@ -444,6 +450,7 @@ mod tests {
         assert_eq!(environment.variables().value("CI_PROJECT_DIR"), "/builds/x");
     }
 
+    /// Facts, build §1.8.
     #[test]
     fn the_status_replaces_the_runners_own_variable_alone() {
         let job = with_variables(&[("CI_JOB_STATUS", "mine"), ("STATUS", "[$CI_JOB_STATUS]")]);
@@ -473,6 +480,7 @@ mod tests {
         assert_eq!(variables.value("CERT"), "content");
     }
 
+    /// Facts, build §4.5.
     #[test]
     fn all_secrets_are_masked_expanded_and_trimmed() {
         let mut job = with_variables(&[("PART", "part")]);

@@ -1,4 +1,4 @@
-//! Failure classes and what GitLab is told of them.
+//! Failure classes and what GitLab is told of them (facts, build §1.10, and wire §1.13).
 
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +138,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §1.10, and wire §8.5.
     #[test]
     fn an_older_gitlab_gets_the_fallback() {
         for (failure, _, fallback) in CLASSES {

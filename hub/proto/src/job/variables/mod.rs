@@ -1,4 +1,5 @@
-//! Lookup and expansion of CI/CD variables, shared by relay (cache keys) and node (everything else).
+//! Lookup and expansion of CI/CD variables, shared by relay (cache keys) and node (everything else; facts,
+//! build §4.3, and wire §1.8.7).
 
 mod expand;
 mod list;
