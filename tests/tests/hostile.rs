@@ -1,7 +1,5 @@
 //! Steps that misbehave end as `script` or `timeout`; vk and the agent stay well.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use serde_json::Value;
 use vk_tests::job::{script, variable, with_after_script, with_variables};
 use vk_tests::vk::{JobRun, Vk};
