@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
+use nix::unistd::Pid;
 
 use crate::cgroups::Cgroups;
 use crate::processes::Processes;
@@ -41,7 +42,7 @@ pub(crate) struct Agent {
     /// How it ends.
     pub(crate) ending: Ending,
     proc: OwnedFd,
-    execs: Arc<AtomicU64>,
+    execs: Arc<Mutex<u64>>,
 }
 
 impl Agent {
@@ -83,23 +84,42 @@ impl Agent {
         (ours.is_root() || !same).then_some(ids)
     }
 
-    /// Counts an exec for as long as the result lives.
+    /// Counts an exec for as long as the result lives, which must be longer than its processes: in a guest, the
+    /// end of the last one that runs is the end of every process but the agent. So nothing outlives the
+    /// commands of its stage, wherever it went; a root job can leave every cgroup and namespace.
     pub(crate) fn count_exec(&self) -> Counted {
-        self.execs.fetch_add(1, Ordering::Relaxed);
-        Counted(Arc::clone(&self.execs))
+        *lock(&self.execs) += 1;
+        Counted {
+            execs: Arc::clone(&self.execs),
+            in_guest: self.ending == Ending::PowerOff,
+        }
     }
 
     /// Execs that run now.
     pub(crate) fn execs(&self) -> u64 {
-        self.execs.load(Ordering::Relaxed)
+        *lock(&self.execs)
     }
 }
 
+fn lock(execs: &Mutex<u64>) -> MutexGuard<'_, u64> {
+    execs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// One running exec.
-pub(crate) struct Counted(Arc<AtomicU64>);
+pub(crate) struct Counted {
+    execs: Arc<Mutex<u64>>,
+    /// The agent is PID 1, and all other processes come from execs.
+    in_guest: bool,
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        // Held until the end: no other exec may start its process between the count and the kill.
+        let mut execs = lock(&self.execs);
+        *execs -= 1;
+        if *execs == 0 && self.in_guest {
+            // kill(2): all but the caller and PID 1, forking ones included. None left is no trouble.
+            let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+        }
     }
 }

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -24,21 +23,24 @@ const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Cgroups {
     parent: Arc<OwnedFd>,
+    namespace: Option<Arc<OwnedFd>>,
     next: Arc<AtomicU64>,
 }
 
 impl Cgroups {
-    /// Uses the existing cgroup folder `parent`.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says to opening it.
-    pub(crate) fn open(parent: &Path) -> io::Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        Ok(Self {
-            parent: Arc::new(nix::fcntl::open(parent, flags, Mode::empty())?),
+    /// Uses the existing cgroup folder `parent`. `namespace` is the cgroup namespace that execs get, if they
+    /// do not stay in the agent's.
+    pub(crate) fn new(parent: OwnedFd, namespace: Option<OwnedFd>) -> Self {
+        Self {
+            parent: Arc::new(parent),
+            namespace: namespace.map(Arc::new),
             next: Arc::default(),
-        })
+        }
+    }
+
+    /// The cgroup namespace of execs.
+    pub(crate) fn namespace(&self) -> Option<BorrowedFd<'_>> {
+        self.namespace.as_ref().map(|namespace| namespace.as_fd())
     }
 
     /// A new, empty cgroup.

@@ -11,6 +11,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 use vk_agent_proto::{AGENT_PORT, READY_PORT, Ready, bridge};
 
 use crate::agent::{Agent, Ending};
@@ -57,7 +59,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Result<(), RehearsalE
     let cgroups = match options.cgroup {
         None => None,
         Some(path) => {
-            Some(Cgroups::open(&path).map_err(|source| RehearsalError::Cgroup { path, source })?)
+            Some(open_cgroups(&path).map_err(|source| RehearsalError::Cgroup { path, source })?)
         }
     };
     let agent = Agent::new(processes, cgroups, PathBuf::from("/"), Ending::Exit)
@@ -70,6 +72,12 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Result<(), RehearsalE
     let listener = UnixListener::bind(&path).map_err(failed)?;
     tell_ready(&path)?;
     server::serve(&Arc::new(agent), || accept(&listener)).map_err(failed)
+}
+
+fn open_cgroups(path: &Path) -> io::Result<Cgroups> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let folder = nix::fcntl::open(path, flags, Mode::empty())?;
+    Ok(Cgroups::new(folder, None))
 }
 
 struct Options {

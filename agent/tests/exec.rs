@@ -301,6 +301,46 @@ async fn a_flooding_left_over_ends_too() {
 }
 
 #[tokio::test]
+async fn what_escapes_its_end_and_writes_for_ever_does_not_hold_it() {
+    let rehearsal = Rehearsal::start().await;
+    for (what, wait) in [("floods", ":"), ("trickles", "sleep 0.1")] {
+        let script = format!("while :; do echo x || exit; {wait}; done");
+
+        let outcome = rehearsal
+            .bash(&format!("setsid bash -c '{script}' & echo $! >&2; exit 3"))
+            .await;
+
+        assert_eq!(outcome.status, ExitStatus::Code(3), "{what}");
+        assert!(!outcome.stdout.is_empty(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_host_gets_all_that_is_in_the_pipe_of_one_that_escaped() {
+    let rehearsal = Rehearsal::start().await;
+    // Sockets hold a part of it, pipes the rest: more than the agent sends before the host reads.
+    let script = "setsid sleep 3600 & echo $! >&2; head -c 600000 /dev/zero; exit 3";
+    let mut handle = rehearsal
+        .client
+        .exec(bash(script), Stdin::None)
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+
+    let outcome = outcome(&mut handle).await.unwrap();
+
+    assert_eq!(
+        (outcome.stdout.len(), outcome.status),
+        (600_000, ExitStatus::Code(3))
+    );
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(outcome.stderr.trim().parse().unwrap()),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
+}
+
+#[tokio::test]
 async fn a_command_that_closes_its_streams_and_sleeps_is_not_over() {
     let rehearsal = Rehearsal::start().await;
     let mark = rehearsal.path("mark");

@@ -110,7 +110,7 @@ fn a_command_is_in_its_own_cgroup_unprotected_and_unlimited() {
 
     assert_eq!(
         outcome.stdout,
-        "0::/vk/exec-\n0\n-1000\n1048576\n0022\n/root root /bin/bash\n"
+        "0::/exec-\n0\n-1000\n1048576\n0022\n/root root /bin/bash\n"
     );
 }
 
@@ -124,13 +124,75 @@ fn f31_what_leaves_its_session_still_ends_with_its_command() {
 }
 
 #[test]
+fn what_leaves_its_cgroup_ends_with_its_stage_all_the_same() {
+    let mount = "mount -t cgroup2 none /mnt";
+    // How, and where it is in the end, as the agent sees it.
+    let ways = [
+        ("echo $BASHPID > /sys/fs/cgroup/cgroup.procs", "/vk/exec-"),
+        (
+            "mkdir /sys/fs/cgroup/aside; echo $BASHPID > /sys/fs/cgroup/aside/cgroup.procs",
+            "/vk/aside",
+        ),
+        (
+            &format!("{mount}; echo $BASHPID > /mnt/cgroup.procs"),
+            "/vk/exec-",
+        ),
+        (
+            &format!("p=$BASHPID; nsenter -t 1 -C sh -c \"{mount}; echo $p > /mnt/cgroup.procs\""),
+            "/",
+        ),
+    ];
+    RUNTIME.block_on(async {
+        let guest = Guest::boot(&Options::default()).await;
+        for (way, place) in ways {
+            let script = format!(
+                "({way}; echo $BASHPID; nsenter -t 1 -C cut -d: -f3 /proc/$BASHPID/cgroup; \
+                 echo there; : > /tmp/there; while :; do echo x; done) 2>/dev/null & \
+                 until [ -e /tmp/there ]; do sleep 0.1; done; \
+                 rm /tmp/there; umount /mnt 2>/dev/null; exit 7"
+            );
+
+            let outcome = guest.bash(&script).await;
+
+            let lines: Vec<&str> = outcome.stdout.lines().take(3).collect();
+            let [pid, at, "there"] = lines[..] else {
+                panic!("{way}: {lines:?}");
+            };
+            assert!(
+                at.starts_with(place) && (place != "/" || at == "/"),
+                "{way}: it is in {at}"
+            );
+            assert_eq!(outcome.status, ExitStatus::Code(7), "{way}");
+            let left = guest.bash(&format!("kill -0 {pid}")).await;
+            assert_eq!(left.status, ExitStatus::Code(1), "{way}: {left:?}");
+        }
+    });
+}
+
+#[test]
+fn the_limits_of_all_commands_are_out_of_reach_and_cgroups_can_be_used() {
+    let outcome = on_shared(
+        "cd /sys/fs/cgroup; cat memory.max | grep -c '^[0-9]'; \
+         (echo max > memory.max) 2>/dev/null; echo $?; \
+         (echo max > pids.max) 2>/dev/null; echo $?; \
+         echo '+cpu +pids' > cgroup.subtree_control; echo $?; \
+         mkdir engine; echo '+memory +cpu +pids' > engine/cgroup.subtree_control; \
+         mkdir engine/one; echo 64M > engine/one/memory.max; \
+         sh -c 'echo $$ > engine/one/cgroup.procs; cut -d: -f3 /proc/self/cgroup'; \
+         rmdir engine/one engine; echo $?",
+    );
+
+    assert_eq!(outcome.stdout, "1\n1\n1\n0\n/engine/one\n0\n");
+}
+
+#[test]
 fn cgroups_of_commands_go_with_them_even_with_some_inside() {
     on_shared(
         "c=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup); mkdir -p $c/a/b; \
          sleep 3600 & echo $! > $c/a/b/cgroup.procs",
     );
 
-    let outcome = on_shared("ls -d /sys/fs/cgroup/vk/exec-*/a 2>/dev/null");
+    let outcome = on_shared("ls -d /sys/fs/cgroup/exec-*/a 2>/dev/null");
 
     assert_eq!(outcome.stdout, "");
 }

@@ -1,12 +1,21 @@
 //! The cgroup of all jobs' commands, and the limits that keep the agent alive beside them.
+//!
+//! Commands live in a cgroup namespace that starts at their common cgroup, and `/sys/fs/cgroup` shows that one
+//! as its root. So a job has a cgroup2 that looks and works like a machine's own: it may make cgroups and
+//! enable controllers from the top, which container engines do. With `nsdelegate` the kernel moves nothing out
+//! of the namespace and refuses writes to the limits at its top (the cgroup-v2 document, "Delegation"), whoever
+//! mounts what where.
+//!
+//! Within it a process of root may move from its command's cgroup to another one, and root can enter the
+//! agent's namespace: [`crate::agent::Agent::count_exec`] ends those.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::fcntl::{OFlag, open};
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
 
 use crate::cgroups::{self, Cgroups};
@@ -24,38 +33,61 @@ const RESERVED: u64 = 32 << 20;
 /// Threads kept from commands, for agent and kernel.
 const RESERVED_THREADS: u64 = 512;
 
-/// Mounts cgroup2 and makes the commands' cgroup with its limits.
+/// The calling thread's cgroup namespace.
+const NAMESPACE: &str = "/proc/thread-self/ns/cgroup";
+
+/// Makes the commands' cgroup with its limits, and mounts it for them. No command may run yet.
 ///
 /// # Errors
 ///
 /// What the kernel says.
 pub(super) fn set_up() -> io::Result<Cgroups> {
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(
-        Some("cgroup2"),
-        MOUNT,
-        Some("cgroup2"),
-        flags,
-        Some("nsdelegate"),
-    )?;
-    enable(Path::new(MOUNT), "+cpu +memory +pids")?;
+    mount_cgroup2()?;
     fs::create_dir(COMMANDS)?;
-    // Each command's own count of processes killed for want of memory.
-    enable(Path::new(COMMANDS), "+memory")?;
-    let commands = Path::new(COMMANDS);
-    write(commands, "memory.max", &memory_max()?.to_string())?;
-    write(commands, "pids.max", &pids_max()?.to_string())?;
-    Cgroups::open(commands)
+    let (all, commands) = (folder(MOUNT)?, folder(COMMANDS)?);
+    let namespace = make_namespace(all.as_fd(), commands.as_fd())?;
+    enable(all.as_fd(), "+cpu +memory +pids")?;
+    // Each command's own count of processes killed for want of memory. It also keeps processes out of this
+    // cgroup itself.
+    enable(commands.as_fd(), "+memory")?;
+    let limit = |file, most: u64| cgroups::write(commands.as_fd(), file, &most.to_string());
+    limit("memory.max", memory_max()?)?;
+    limit("pids.max", pids_max()?)?;
+    Ok(Cgroups::new(commands, Some(namespace)))
 }
 
-fn enable(cgroup: &Path, controllers: &str) -> io::Result<()> {
-    write(cgroup, "cgroup.subtree_control", controllers)
+/// Shows the calling thread's cgroup namespace at [`MOUNT`].
+fn mount_cgroup2() -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let kind = Some("cgroup2");
+    mount(kind, MOUNT, kind, flags, Some("nsdelegate"))?;
+    Ok(())
 }
 
-fn write(cgroup: &Path, file: &str, value: &str) -> io::Result<()> {
+/// Makes a cgroup namespace that starts at `commands`, and mounts its view in place of the whole.
+///
+/// A namespace starts where its maker is: the agent goes there and back, which it can while no controller is
+/// enabled.
+fn make_namespace(all: BorrowedFd<'_>, commands: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let own = File::open(NAMESPACE)?;
+    cgroups::write(commands, "cgroup.procs", "0")?;
+    unshare(CloneFlags::CLONE_NEWCGROUP)?;
+    let namespace = File::open(NAMESPACE)?;
+    // What was opened of it stays usable.
+    umount2(MOUNT, MntFlags::MNT_DETACH)?;
+    mount_cgroup2()?;
+    setns(own, CloneFlags::CLONE_NEWCGROUP)?;
+    cgroups::write(all, "cgroup.procs", "0")?;
+    Ok(namespace.into())
+}
+
+fn folder(path: &str) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let folder = open(cgroup, flags, Mode::empty())?;
-    cgroups::write(folder.as_fd(), file, value)
+    Ok(open(path, flags, Mode::empty())?)
+}
+
+fn enable(cgroup: BorrowedFd<'_>, controllers: &str) -> io::Result<()> {
+    cgroups::write(cgroup, "cgroup.subtree_control", controllers)
 }
 
 fn memory_max() -> io::Result<u64> {

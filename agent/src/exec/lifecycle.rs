@@ -1,8 +1,9 @@
 //! When a command is told to end, when it is over: decisions only.
 //!
 //! A command is over when its **main process** has ended, whatever still holds its pipes. What others wrote
-//! until then, and during a short grace after, still counts; then everything is killed and the pipes are read
-//! dry.
+//! until then, and during a short grace after, still counts; then everything is killed. Who left its cgroup may
+//! survive that and write for ever, so there is one moment, which nothing puts off, when the pipes are read a
+//! last time.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,8 @@ use vk_agent_proto::ExitStatus;
 /// last lines to write; short, since every job with a left-over waits for it.
 const LATE_GRACE: Duration = Duration::from_millis(200);
 
-/// How long the pipes may stay silent, after everything was killed, before they count as read dry. Only a
-/// process that left its cgroup keeps them open that long.
+/// How long after everything was killed the pipes are read a last time, if they are still open. Only a process
+/// that left its cgroup keeps them open that long.
 const DRY_AFTER: Duration = Duration::from_millis(500);
 
 /// What happens to a command.
@@ -23,19 +24,14 @@ pub(super) enum Event {
     MainEnded(ExitStatus),
     /// Standard output and error were both closed by all who had them.
     StreamsEnded,
-    /// Bytes were read from one of them.
-    Output,
     /// The host asks for a graceful end.
     Cancel,
     /// The host asks for an end at once.
     Kill,
     /// The host is gone; nobody reads the output any more.
     HostGone,
-    /// Nothing but time. `backlog`: output that was read is still on its way to the host.
-    Tick {
-        /// See above.
-        backlog: bool,
-    },
+    /// Nothing but time.
+    Tick,
 }
 
 /// What to do about it.
@@ -45,6 +41,8 @@ pub(super) enum Effect {
     Terminate,
     /// Send KILL to everything the command started.
     KillAll,
+    /// Send what the pipes hold, at the host's pace and no more than they can hold, and then close them.
+    ReadDry,
     /// Report this status: the command is over.
     Finish(ExitStatus),
 }
@@ -58,6 +56,7 @@ pub(super) struct Lifecycle {
     host_gone: bool,
     cancelled: bool,
     killed: bool,
+    drying: bool,
     finished: bool,
     deadline: Option<Instant>,
 }
@@ -72,6 +71,7 @@ impl Lifecycle {
             host_gone: false,
             cancelled: false,
             killed: false,
+            drying: false,
             finished: false,
             deadline: None,
         }
@@ -94,11 +94,6 @@ impl Lifecycle {
                 self.deadline = Some(now + if self.killed { DRY_AFTER } else { LATE_GRACE });
             }
             Event::StreamsEnded => self.streams_open = false,
-            Event::Output => {
-                if self.killed && self.status.is_some() {
-                    self.deadline = Some(now + DRY_AFTER);
-                }
-            }
             Event::Cancel => {
                 if !self.cancelled && !self.killed && self.status.is_none() {
                     self.cancelled = true;
@@ -111,13 +106,13 @@ impl Lifecycle {
                 self.host_gone = true;
                 self.kill_all(&mut effects);
             }
-            Event::Tick { backlog } => self.tick(now, backlog, &mut effects),
+            Event::Tick => self.tick(now, &mut effects),
         }
         self.settle(now, &mut effects);
         effects
     }
 
-    fn tick(&mut self, now: Instant, backlog: bool, effects: &mut Vec<Effect>) {
+    fn tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
@@ -126,10 +121,10 @@ impl Lifecycle {
             if self.status.is_some() {
                 self.deadline = Some(now + DRY_AFTER);
             }
-        } else if backlog {
-            self.deadline = Some(now + DRY_AFTER);
-        } else if self.status.is_some() {
-            self.streams_open = false;
+        } else if self.status.is_some() && self.streams_open && !self.drying {
+            self.drying = true;
+            self.deadline = None;
+            effects.push(Effect::ReadDry);
         }
     }
 
@@ -146,7 +141,7 @@ impl Lifecycle {
             return;
         };
         if self.streams_open && !self.host_gone {
-            if self.killed && self.deadline.is_none() {
+            if self.killed && self.deadline.is_none() && !self.drying {
                 self.deadline = Some(now + DRY_AFTER);
             }
             return;
@@ -164,7 +159,6 @@ mod tests {
 
     const OK: ExitStatus = ExitStatus::Code(0);
     const GRACE: Duration = Duration::from_secs(10);
-    const TICK: Event = Event::Tick { backlog: false };
 
     struct Run {
         lifecycle: Lifecycle,
@@ -207,7 +201,7 @@ mod tests {
         let mut run = Run::new();
 
         assert_eq!(run.at(0, Event::StreamsEnded), []);
-        assert_eq!(run.at(3_600_000, TICK), []);
+        assert_eq!(run.at(3_600_000, Event::Tick), []);
         assert_eq!(run.lifecycle.deadline(), None);
     }
 
@@ -215,32 +209,23 @@ mod tests {
     fn f31_a_left_over_that_holds_the_streams_is_killed_after_a_short_grace() {
         let mut run = Run::new();
         assert_eq!(run.at(0, Event::MainEnded(OK)), []);
-        assert_eq!(run.at(199, TICK), []);
-        assert_eq!(run.at(200, TICK), [Effect::KillAll]);
+        assert_eq!(run.at(199, Event::Tick), []);
+        assert_eq!(run.at(200, Event::Tick), [Effect::KillAll]);
 
         assert_eq!(run.at(201, Event::StreamsEnded), [Effect::Finish(OK)]);
     }
 
     #[test]
-    fn a_process_that_escaped_with_the_streams_does_not_hold_the_end() {
+    fn nothing_puts_off_the_last_reading_when_a_process_escaped_with_the_streams() {
         let mut run = Run::new();
         run.at(0, Event::MainEnded(OK));
-        run.at(200, TICK);
+        run.at(200, Event::Tick);
 
-        assert_eq!(run.at(600, Event::Output), []);
-        assert_eq!(run.at(1_099, TICK), []);
-        assert_eq!(run.at(1_100, TICK), [Effect::Finish(OK)]);
-    }
-
-    #[test]
-    fn a_slow_host_gets_what_is_in_the_pipes() {
-        let mut run = Run::new();
-        run.at(0, Event::MainEnded(OK));
-        run.at(200, TICK);
-
-        assert_eq!(run.at(60_000, Event::Tick { backlog: true }), []);
-        assert_eq!(run.at(60_499, TICK), []);
-        assert_eq!(run.at(60_500, TICK), [Effect::Finish(OK)]);
+        assert_eq!(run.at(699, Event::Tick), []);
+        assert_eq!(run.at(700, Event::Tick), [Effect::ReadDry]);
+        assert_eq!(run.lifecycle.deadline(), None);
+        assert_eq!(run.at(60_000, Event::Tick), []);
+        assert_eq!(run.at(60_001, Event::StreamsEnded), [Effect::Finish(OK)]);
     }
 
     #[test]
@@ -248,9 +233,9 @@ mod tests {
         let mut run = Run::new();
         assert_eq!(run.at(0, Event::Cancel), [Effect::Terminate]);
         assert_eq!(run.at(5, Event::Cancel), []);
-        assert_eq!(run.at(9_999, TICK), []);
+        assert_eq!(run.at(9_999, Event::Tick), []);
 
-        assert_eq!(run.at(10_000, TICK), [Effect::KillAll]);
+        assert_eq!(run.at(10_000, Event::Tick), [Effect::KillAll]);
     }
 
     #[test]
@@ -259,7 +244,7 @@ mod tests {
         run.at(0, Event::Cancel);
         run.at(50, Event::MainEnded(ExitStatus::Signal(15)));
 
-        assert_eq!(run.at(250, TICK), [Effect::KillAll]);
+        assert_eq!(run.at(250, Event::Tick), [Effect::KillAll]);
         assert_eq!(
             run.at(251, Event::StreamsEnded),
             [Effect::Finish(ExitStatus::Signal(15))]
@@ -289,17 +274,16 @@ mod tests {
     fn any_event() -> impl Strategy<Value = Event> {
         prop_oneof![
             Just(Event::StreamsEnded),
-            Just(Event::Output),
             Just(Event::Cancel),
             Just(Event::Kill),
             Just(Event::HostGone),
-            any::<bool>().prop_map(|backlog| Event::Tick { backlog }),
+            Just(Event::Tick),
         ]
     }
 
     proptest! {
-        /// Whatever comes when, a main process that has ended ends the command in bounded quiet time, once,
-        /// with its own status, and never before everything was killed.
+        /// Whatever comes when, a main process that has ended ends the command in bounded time, once, with its
+        /// own status, and never before everything was killed.
         #[test]
         fn every_story_has_one_end(
             before in proptest::collection::vec((0u64..20_000, any_event()), 0..12),
@@ -318,9 +302,12 @@ mod tests {
                 ms += pause;
                 effects.extend(run.at(ms, event));
             }
-            for _ in 0..3 {
+            for _ in 0..2 {
                 ms += 500;
-                effects.extend(run.at(ms, TICK));
+                effects.extend(run.at(ms, Event::Tick));
+            }
+            if effects.contains(&Effect::ReadDry) {
+                effects.extend(run.at(ms, Event::StreamsEnded));
             }
 
             let finishes = effects.iter().filter(|effect| **effect == Effect::Finish(OK)).count();

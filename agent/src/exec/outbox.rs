@@ -32,21 +32,21 @@ impl Outbox {
         self.start = self.end;
     }
 
-    /// Makes a frame of what one read from `source` gives; false if that is its end. Only when empty.
+    /// Makes a frame of what one read from `source` gives; how many bytes, zero at its end. Only when empty.
     ///
     /// # Errors
     ///
     /// What `source` says, `WouldBlock` above all.
-    pub(super) fn fill(&mut self, kind: Kind, source: &mut impl Read) -> io::Result<bool> {
+    pub(super) fn fill(&mut self, kind: Kind, source: &mut impl Read) -> io::Result<usize> {
         let (header, payload) = self.bytes.split_at_mut(Header::SIZE);
         let len = source.read(payload)?;
         if len == 0 {
-            return Ok(false);
+            return Ok(0);
         }
         header.copy_from_slice(&Header::encode(kind, len).map_err(io::Error::other)?);
         self.start = 0;
         self.end = Header::SIZE + len;
-        Ok(true)
+        Ok(len)
     }
 
     /// Takes an encoded frame. Only when empty.

@@ -11,7 +11,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use vk_agent_proto::frame::encode_room;
-use vk_agent_proto::{Decoder, ExitStatus, Frame, FrameError, Kind};
+use vk_agent_proto::{Decoder, ExitStatus, Frame, FrameError, Kind, MAX_DATA};
 
 use super::containment::Containment;
 use super::input::Input;
@@ -31,6 +31,7 @@ pub(super) struct Pump<'a> {
     decoder: Decoder,
     host_gone: bool,
     main_ended: bool,
+    drying: bool,
     violation: Option<FrameError>,
     finished: Option<ExitStatus>,
 }
@@ -38,6 +39,8 @@ pub(super) struct Pump<'a> {
 struct Output {
     kind: Kind,
     pipe: Option<PipeReader>,
+    /// Bytes that are still read of it.
+    left: usize,
 }
 
 /// What `poll` found.
@@ -46,6 +49,8 @@ struct Ready {
     host_out: bool,
     ended: bool,
     outputs: [bool; 2],
+    /// An output that is not ready is empty: they were looked at.
+    outputs_seen: bool,
     input: bool,
 }
 
@@ -63,6 +68,7 @@ impl<'a> Pump<'a> {
         let output = |kind, pipe| Output {
             kind,
             pipe: Some(pipe),
+            left: usize::MAX,
         };
         Self {
             host,
@@ -75,6 +81,7 @@ impl<'a> Pump<'a> {
             decoder: Decoder::new(),
             host_gone: false,
             main_ended: false,
+            drying: false,
             violation: None,
             finished: None,
         }
@@ -111,7 +118,9 @@ impl<'a> Pump<'a> {
             if let Some(status) = self.finished {
                 break status;
             }
+            let drying = self.drying;
             let ready = self.poll()?;
+            let outputs_seen = ready.outputs_seen;
             if ready.host_in {
                 self.read_host();
             }
@@ -130,12 +139,13 @@ impl<'a> Pump<'a> {
             for (index, ready) in ready.outputs.into_iter().enumerate() {
                 if ready {
                     self.forward(index);
+                } else if outputs_seen && drying {
+                    self.close(index);
                 }
             }
             // The other goes first next time.
             self.outputs.swap(0, 1);
-            let backlog = !self.outbox.is_empty();
-            self.event(Event::Tick { backlog });
+            self.event(Event::Tick);
         };
         while !self.outbox.is_empty() && !self.host_gone {
             let mut fds = [PollFd::new(self.host.as_fd(), PollFlags::POLLOUT)];
@@ -174,10 +184,16 @@ impl<'a> Pump<'a> {
             .flatten()
             .map(|(fd, events)| PollFd::new(*fd, *events))
             .collect();
-        match poll(&mut fds, self.timeout()) {
-            Ok(_) | Err(Errno::EINTR) => {}
+        let timeout = if self.drying && flushed {
+            PollTimeout::ZERO
+        } else {
+            self.timeout()
+        };
+        let seen = match poll(&mut fds, timeout) {
+            Ok(_) => true,
+            Err(Errno::EINTR) => false,
             Err(errno) => return Err(errno.into()),
-        }
+        };
         let mut found = fds
             .iter()
             .map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
@@ -191,6 +207,7 @@ impl<'a> Pump<'a> {
             host_out: host.intersects(PollFlags::POLLOUT),
             ended: !ended.is_empty(),
             outputs: [!first.is_empty(), !second.is_empty()],
+            outputs_seen: seen && flushed,
             input: !input.is_empty(),
         })
     }
@@ -210,8 +227,23 @@ impl<'a> Pump<'a> {
             match effect {
                 Effect::Terminate => self.process.signal_group(Signal::SIGTERM),
                 Effect::KillAll => self.containment.kill(&self.process),
+                Effect::ReadDry => self.read_dry(),
                 Effect::Finish(status) => self.finished = Some(status),
             }
+        }
+    }
+
+    /// What the pipes hold now is still owed to the host: at most their capacity.
+    fn read_dry(&mut self) {
+        self.drying = true;
+        for output in &mut self.outputs {
+            let capacity = output
+                .pipe
+                .as_ref()
+                .and_then(|pipe| fcntl(pipe, FcntlArg::F_GETPIPE_SZ).ok());
+            output.left = capacity
+                .and_then(|bytes| usize::try_from(bytes).ok())
+                .unwrap_or(MAX_DATA);
         }
     }
 
@@ -305,21 +337,31 @@ impl<'a> Pump<'a> {
             return;
         };
         match self.outbox.fill(output.kind, pipe) {
-            Ok(true) => {
-                self.event(Event::Output);
+            Ok(len @ 1..) => {
+                output.left = output.left.saturating_sub(len);
+                let last = output.left == 0;
                 self.flush();
+                if last {
+                    self.close(index);
+                }
             }
             Err(error)
                 if matches!(
                     error.kind(),
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) => {}
-            Ok(false) | Err(_) => {
-                output.pipe = None;
-                if self.outputs.iter().all(|output| output.pipe.is_none()) {
-                    self.event(Event::StreamsEnded);
-                }
-            }
+            Ok(0) | Err(_) => self.close(index),
+        }
+    }
+
+    /// Reads no more of one of the outputs.
+    fn close(&mut self, index: usize) {
+        let output = self.outputs.get_mut(index);
+        if output.and_then(|output| output.pipe.take()).is_none() {
+            return;
+        }
+        if self.outputs.iter().all(|output| output.pipe.is_none()) {
+            self.event(Event::StreamsEnded);
         }
     }
 }

@@ -15,6 +15,7 @@ use super::lifecycle::Lifecycle;
 use super::pump::Pump;
 use super::request::Command;
 use crate::agent::Agent;
+use crate::cgroups::Cgroups;
 use crate::failure::Failure;
 use crate::processes::Process;
 use crate::sys::{ChildError, ChildSpec, Step, await_exec};
@@ -97,6 +98,7 @@ fn start(
         ids: agent.ids_to_become(command.user.ids),
         streams: [their_stdin, their_stdout.into(), their_stderr.into()],
         cgroup: containment.folder(),
+        cgroup_namespace: agent.cgroups.as_ref().and_then(Cgroups::namespace),
         proc: agent.protected.then_some(agent.proc()),
         max_files: MAX_FILES.min(agent.max_files),
     };

@@ -30,6 +30,8 @@ pub(crate) struct ChildSpec<'a> {
     pub(crate) streams: [OwnedFd; 3],
     /// Folder of the cgroup it starts in.
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
+    /// The cgroup namespace it gets, see cgroup_namespaces(7).
+    pub(crate) cgroup_namespace: Option<BorrowedFd<'a>>,
     /// Root folder of a mounted proc(5), with which the child gives up the agent's protection from the
     /// kernel's out-of-memory killer.
     pub(crate) proc: Option<BorrowedFd<'a>>,
@@ -88,6 +90,7 @@ pub(crate) fn spawn(spec: &ChildSpec<'_>, report: &PipeWriter) -> io::Result<Pid
         cwd: spec.cwd.as_ptr(),
         ids: spec.ids.as_ref(),
         streams: [stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()],
+        cgroup_namespace: spec.cgroup_namespace.map(|fd| fd.as_raw_fd()),
         proc: spec.proc.map(|fd| fd.as_raw_fd()),
         max_files: spec.max_files,
         report: report.as_raw_fd(),
@@ -161,6 +164,7 @@ struct Plan<'a> {
     cwd: *const c_char,
     ids: Option<&'a Ids>,
     streams: [RawFd; 3],
+    cgroup_namespace: Option<RawFd>,
     proc: Option<RawFd>,
     max_files: u64,
     report: RawFd,
@@ -238,6 +242,9 @@ impl Plan<'_> {
                 if libc::write(file, c"0".as_ptr().cast(), 1) < 0 {
                     return Err(*libc::__errno_location());
                 }
+            }
+            if let Some(namespace) = self.cgroup_namespace {
+                check(libc::setns(namespace, libc::CLONE_NEWCGROUP))?;
             }
             let files = libc::rlimit {
                 rlim_cur: self.max_files,
