@@ -330,6 +330,26 @@ async fn wiping_leaves_the_folder_and_nothing_in_it() {
 }
 
 #[tokio::test]
+async fn a_tree_as_deep_as_a_path_goes_is_made_sent_and_wiped() {
+    let rehearsal = Rehearsal::start().await;
+    let (dest, deep) = (rehearsal.path("dest"), "d/".repeat(1_900));
+    let to_deep = to(&rehearsal.path(&format!("dest/{deep}")));
+
+    put(&rehearsal, to_deep, archive(&[file("f", "x")]))
+        .await
+        .unwrap();
+    let (_, sent) = get(&rehearsal, &dest).await.unwrap();
+    let request = PutTreeRequest {
+        wipe: true,
+        ..to(&dest)
+    };
+    put(&rehearsal, request, archive(&[])).await.unwrap();
+
+    assert_eq!(sent.unwrap().entries, 1_902);
+    assert_eq!(listing(Path::new(&dest)), [""; 0]);
+}
+
+#[tokio::test]
 async fn an_owner_gets_all_that_is_made() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: only root can give files away");

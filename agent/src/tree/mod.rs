@@ -4,6 +4,7 @@ mod get;
 mod put;
 mod stream;
 mod unpack;
+mod wipe;
 
 pub(crate) use get::get;
 pub(crate) use put::put;

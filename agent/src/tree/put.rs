@@ -1,6 +1,6 @@
 //! Taking a tree in.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -11,6 +11,7 @@ use vk_agent_proto::{FailureKind, PutTree, TreeSummary};
 
 use super::stream::TreeReader;
 use super::unpack::{UnpackError, Unpacker};
+use super::wipe::wipe;
 use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::users;
@@ -88,29 +89,17 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Unpacker, Failure> {
 
 /// Makes `path` and what is missing above it, each for `owner`.
 fn make_folders(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    if let Some(parent) = path.parent() {
-        make_folders(parent, owner)?;
-    }
-    match nix::unistd::mkdir(path, Mode::from_bits_truncate(0o755)) {
-        Err(nix::errno::Errno::EEXIST) if path.is_dir() => return Ok(()),
-        result => result?,
-    }
-    if let Some((uid, gid)) = owner {
-        std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
-    }
-    Ok(())
-}
-
-fn wipe(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        } else {
-            fs::remove_file(entry.path())?;
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|folder| !folder.is_dir())
+        .collect();
+    for folder in missing.into_iter().rev() {
+        match nix::unistd::mkdir(folder, Mode::from_bits_truncate(0o755)) {
+            Err(nix::errno::Errno::EEXIST) if folder.is_dir() => continue,
+            result => result?,
+        }
+        if let Some((uid, gid)) = owner {
+            std::os::unix::fs::lchown(folder, Some(uid), Some(gid))?;
         }
     }
     Ok(())
