@@ -1,11 +1,11 @@
 //! Sending a tree out.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
@@ -17,6 +17,15 @@ use vk_agent_proto::{FailureKind, GetTree, Kind, TreeSummary};
 
 use super::stream::TreeWriter;
 use crate::failure::Failure;
+
+/// Names of one folder that are held, and sent in order, at once. A job may put millions into a folder.
+const BATCH: usize = 4096;
+
+/// Bytes of folders' names that may wait for their turn.
+const MOST_WAITING: usize = 8 << 20;
+
+/// Bytes of what is remembered of files with several names.
+const MOST_LINKED: usize = 4 << 20;
 
 /// Sends the tree at the request's path, `TreeEnd` included.
 ///
@@ -50,7 +59,9 @@ pub(crate) fn get(host: &File, request: &GetTree) -> Result<TreeSummary, Failure
 struct Packer<W: Write> {
     tar: Builder<W>,
     /// First name of each file that has several, by device and inode.
+    /// Once they hold [`MOST_LINKED`], the files behind go whole under each of their names.
     linked: HashMap<(u64, u64), PathBuf>,
+    linked_bytes: usize,
     device: u64,
     summary: TreeSummary,
 }
@@ -63,6 +74,7 @@ impl<W: Write> Packer<W> {
         Self {
             tar: Builder::new(out),
             linked: HashMap::new(),
+            linked_bytes: 0,
             device: 0,
             summary: TreeSummary::default(),
         }
@@ -90,53 +102,68 @@ impl<W: Write> Packer<W> {
     /// All below `root`. Folders wait in a list rather than on the stack: a job makes them as deep as it
     /// likes.
     fn folders(&mut self, path: &Path, root: &OwnedFd) -> Result<(), PackError> {
-        let mut waiting = vec![PathBuf::from(".")];
-        while let Some(relative) = waiting.pop() {
-            let here = |error: nix::Error| (path.join(&relative), io::Error::from(error));
-            let folder = open_below(root, &relative).map_err(here)?;
+        let mut waiting = Waiting::default();
+        let mut at = PathBuf::new();
+        loop {
+            let here = |error: nix::Error| (path.join(&at), io::Error::from(error));
+            let relative = if at.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                &at
+            };
+            let folder = open_below(root, relative).map_err(here)?;
             let stat = fstat(&folder).map_err(here)?;
-            if stat.st_dev != self.device {
-                continue;
+            if stat.st_dev == self.device {
+                self.append(relative, EntryType::Directory, &stat, 0, io::empty())
+                    .map_err(|error| (path.join(&at), error))?;
+                self.folder(&at, &folder, &mut waiting)
+                    .map_err(|(name, error)| (path.join(&at).join(name), error))?;
             }
-            self.append(&relative, EntryType::Directory, &stat, 0, io::empty())
-                .map_err(|error| (path.join(&relative), error))?;
-            let below = self
-                .folder(&relative, folder)
-                .map_err(|(name, error)| (path.join(&relative).join(name), error))?;
-            waiting.extend(below.into_iter().rev());
+            if !waiting.next(&mut at) {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
-    /// What is in `folder`, but not below; the folders in it.
-    fn folder(&mut self, relative: &Path, folder: OwnedFd) -> Result<Vec<PathBuf>, PackError> {
-        let at = |name: &OsString| PathBuf::from(name);
-        let none = OsString::new();
-        let mut listing = Dir::from_fd(folder).map_err(|errno| (at(&none), errno.into()))?;
-        let mut names = Vec::new();
-        for entry in listing.iter() {
-            let entry = entry.map_err(|errno| (at(&none), errno.into()))?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.push(OsString::from_vec(name.to_vec()));
+    /// What is in `folder`, but not below; the folders in it wait.
+    fn folder(
+        &mut self,
+        at: &Path,
+        folder: &OwnedFd,
+        waiting: &mut Waiting,
+    ) -> Result<(), PackError> {
+        let here = |errno: nix::Error| (PathBuf::new(), io::Error::from(errno));
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let listing = Dir::openat(folder, ".", flags, Mode::empty()).map_err(here)?;
+        let mut entries = listing.into_iter();
+        loop {
+            let mut names = Vec::new();
+            for entry in entries.by_ref().take(BATCH) {
+                let entry = entry.map_err(here)?;
+                let name = entry.file_name().to_bytes();
+                if name != b"." && name != b".." {
+                    names.push(OsString::from_vec(name.to_vec()));
+                }
+            }
+            if names.is_empty() {
+                return Ok(());
+            }
+            names.sort_unstable();
+            let mut folders = Vec::new();
+            for name in names {
+                let is_folder = self
+                    .member(folder.as_fd(), &name, &at.join(&name))
+                    .map_err(|error| (PathBuf::from(&name), error))?;
+                if is_folder {
+                    folders.push(name);
+                }
+            }
+            for name in folders.iter().rev() {
+                waiting
+                    .push(name)
+                    .map_err(|error| (PathBuf::from(name), error))?;
             }
         }
-        names.sort_unstable();
-        let mut folders = Vec::new();
-        for name in names {
-            let inner = if relative == Path::new(".") {
-                PathBuf::from(&name)
-            } else {
-                relative.join(&name)
-            };
-            let is_folder = self
-                .member(listing.as_fd(), &name, &inner)
-                .map_err(|error| (at(&name), error))?;
-            if is_folder {
-                folders.push(inner);
-            }
-        }
-        Ok(folders)
     }
 
     /// One name in a folder; true if it is a folder itself.
@@ -185,7 +212,11 @@ impl<W: Write> Packer<W> {
                 self.summary.entries += 1;
                 return self.tar.append_link(&mut header, inner, first);
             }
-            self.linked.insert(key, inner.to_owned());
+            let held = size_of_val(&key) + size_of::<PathBuf>() + inner.as_os_str().len();
+            if self.linked_bytes + held <= MOST_LINKED {
+                self.linked_bytes += held;
+                self.linked.insert(key, inner.to_owned());
+            }
         }
         let size = u64::try_from(stat.st_size).unwrap_or_default();
         let mut exact = Exact { file, left: size };
@@ -205,6 +236,42 @@ impl<W: Write> Packer<W> {
         self.summary.entries += 1;
         let mut header = header(kind, stat, size);
         self.tar.append_data(&mut header, inner, content)
+    }
+}
+
+/// Folders that wait for their turn, the next one last: names that each end with a NUL. An empty name stands
+/// where its folder is left again.
+#[derive(Default)]
+struct Waiting {
+    names: Vec<u8>,
+}
+
+impl Waiting {
+    fn push(&mut self, name: &OsStr) -> io::Result<()> {
+        if self.names.len() + name.len() >= MOST_WAITING {
+            return Err(io::Error::other(format!(
+                "the names of the folders beside it and above make more than {MOST_WAITING} bytes"
+            )));
+        }
+        self.names.extend(name.as_bytes());
+        self.names.push(0);
+        Ok(())
+    }
+
+    /// Changes `at` from the folder that was last to the next; false if there is none.
+    fn next(&mut self, at: &mut PathBuf) -> bool {
+        while self.names.pop().is_some() {
+            let end = self.names.iter().rposition(|byte| *byte == 0);
+            let start = end.map_or(0, |end| end + 1);
+            let name = self.names.split_off(start);
+            if !name.is_empty() {
+                at.push(OsString::from_vec(name));
+                self.names.push(0);
+                return true;
+            }
+            at.pop();
+        }
+        false
     }
 }
 
@@ -249,5 +316,94 @@ impl Read for Exact {
         }
         self.left -= got as u64;
         Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn packer() -> Packer<Vec<u8>> {
+        Packer::new(Vec::new())
+    }
+
+    fn names(packer: Packer<Vec<u8>>) -> Vec<(PathBuf, EntryType)> {
+        let tar = packer.tar.into_inner().unwrap();
+        let mut archive = tar::Archive::new(tar.as_slice());
+        let entries = archive.entries().unwrap();
+        entries
+            .map(|entry| {
+                let entry = entry.unwrap();
+                (
+                    entry.path().unwrap().into_owned(),
+                    entry.header().entry_type(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn folders_come_in_order_each_before_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["b", "a/y/1", "a/y/2", "a/x", "c/z"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        fs::write(folder.path().join("a/x/f"), "").unwrap();
+
+        let mut packer = packer();
+        packer.pack(folder.path()).unwrap();
+
+        let names: Vec<String> = names(packer)
+            .iter()
+            .map(|(path, _)| path.to_string_lossy().trim_end_matches('/').to_owned())
+            .collect();
+        let wanted = [
+            ".", "a", "a/x", "a/x/f", "a/y", "a/y/1", "a/y/2", "b", "c", "c/z",
+        ];
+        assert_eq!(names, wanted);
+    }
+
+    #[test]
+    fn a_folder_of_several_batches_is_sent_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..2 * BATCH + 1 {
+            fs::write(folder.path().join(number.to_string()), "").unwrap();
+        }
+
+        let mut packer = packer();
+        packer.pack(folder.path()).unwrap();
+
+        let mut names = names(packer);
+        names.sort_by(|(one, _), (other, _)| one.cmp(other));
+        names.dedup();
+        assert_eq!(names.len(), 2 * BATCH + 2);
+    }
+
+    #[test]
+    fn folders_that_would_fill_the_memory_are_refused() {
+        let mut waiting = Waiting::default();
+        let name = OsString::from("n".repeat(255));
+
+        let pushed = (0..).take_while(|_| waiting.push(&name).is_ok()).count();
+
+        assert_eq!(pushed, MOST_WAITING / 256);
+        assert!(waiting.names.len() <= MOST_WAITING);
+    }
+
+    #[test]
+    fn a_file_of_several_names_goes_whole_once_too_many_are_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "x").unwrap();
+        fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
+        let kinds = |linked_bytes| {
+            let mut packer = packer();
+            packer.linked_bytes = linked_bytes;
+            packer.pack(folder.path()).unwrap();
+            names(packer).last().unwrap().1
+        };
+
+        assert_eq!(kinds(0), EntryType::Link);
+        assert_eq!(kinds(MOST_LINKED), EntryType::Regular);
     }
 }

@@ -4,6 +4,7 @@
 //! open for the entries after it; files are then made by name in that folder. So the cost per file is opening,
 //! writing and stamping it, and no name, link or race can lead outside.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,6 +22,13 @@ use vk_agent_proto::TreeSummary;
 
 /// What is moved at once from the stream to a file.
 const COPY: usize = 256 << 10;
+
+/// Bytes that folders may hold which wait for the end of the stream. More than any well-meant tree needs.
+const MOST_WAITING: usize = if cfg!(test) { 256 << 10 } else { 4 << 20 };
+
+/// Most bytes of an entry's headers, its long names and extended attributes included; they are held in memory.
+/// Paths and targets end at 4 KiB (`PATH_MAX`).
+const MOST_HEADERS: u64 = 1 << 20;
 
 /// Why a tree cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +56,8 @@ pub(super) struct Unpacker {
     parent: Option<(PathBuf, OwnedFd)>,
     /// Folders, whose times and modes are set once nothing more is put into them.
     folders: Vec<Folder>,
+    /// What they hold, in bytes.
+    waiting: usize,
     buffer: Vec<u8>,
     summary: TreeSummary,
 }
@@ -58,6 +68,12 @@ struct Folder {
     mtime: TimeSpec,
 }
 
+impl Folder {
+    fn held(&self) -> usize {
+        size_of::<Self>() + self.path.as_os_str().len()
+    }
+}
+
 impl Unpacker {
     /// Below `dest`, for `owner` (user and group) or else for whom the agent is.
     pub(super) fn new(dest: OwnedFd, owner: Option<(u32, u32)>) -> Self {
@@ -66,6 +82,7 @@ impl Unpacker {
             owner,
             parent: None,
             folders: Vec::new(),
+            waiting: 0,
             buffer: vec![0; COPY],
             summary: TreeSummary::default(),
         }
@@ -77,11 +94,24 @@ impl Unpacker {
     ///
     /// [`UnpackError`] for the first entry that does not go; those before it stay.
     pub(super) fn unpack(mut self, tar: &mut impl Read) -> Result<TreeSummary, UnpackError> {
-        let mut archive = tar::Archive::new(tar);
-        for entry in archive.entries().map_err(UnpackError::Stream)? {
-            self.entry(&mut entry.map_err(UnpackError::Stream)?)?;
+        let left = Cell::new(MOST_HEADERS);
+        let mut archive = tar::Archive::new(Metered {
+            stream: tar,
+            left: &left,
+        });
+        let mut entries = archive.entries().map_err(UnpackError::Stream)?;
+        loop {
+            left.set(MOST_HEADERS);
+            let Some(entry) = entries.next() else {
+                break;
+            };
+            left.set(u64::MAX);
+            let mut entry = entry.map_err(UnpackError::Stream)?;
+            self.entry(&mut entry)?;
+            // Content that its kind has no use for.
+            io::copy(&mut entry, &mut io::sink()).map_err(UnpackError::Stream)?;
         }
-        self.finish_folders()?;
+        self.finish_folders(None)?;
         Ok(self.summary)
     }
 
@@ -161,7 +191,13 @@ impl Unpacker {
             let parent = self.parent();
             make_folder(parent, name, self.owner).map_err(failed(&path))?;
         }
-        self.folders.push(Folder { path, mode, mtime });
+        let folder = Folder { path, mode, mtime };
+        self.waiting += folder.held();
+        if self.waiting > MOST_WAITING {
+            self.finish_folders(Some(&folder.path))?;
+            self.waiting += folder.held();
+        }
+        self.folders.push(folder);
         Ok(())
     }
 
@@ -262,9 +298,20 @@ impl Unpacker {
         openat2(&self.dest, folder, how)
     }
 
-    /// Sets modes and times of folders, innermost first: what is done inside one changes its time.
-    fn finish_folders(&mut self) -> Result<(), UnpackError> {
-        while let Some(Folder { path, mode, mtime }) = self.folders.pop() {
+    /// Sets modes and times of folders, innermost first: what is done inside one changes its time. Not of
+    /// those that hold `current`.
+    fn finish_folders(&mut self, current: Option<&Path>) -> Result<(), UnpackError> {
+        let mut open: Vec<Folder> = Vec::new();
+        while let Some(folder) = self.folders.pop() {
+            if current.is_some_and(|current| current.starts_with(&folder.path)) {
+                // All of these lie along one path. The last of a name counts.
+                let len = folder.path.as_os_str().len();
+                if !open.iter().any(|it| it.path.as_os_str().len() == len) {
+                    open.push(folder);
+                }
+                continue;
+            }
+            let Folder { path, mode, mtime } = folder;
             let failed = failed(&path);
             let folder = match self.open_below(&path) {
                 Ok(folder) => folder,
@@ -277,7 +324,36 @@ impl Unpacker {
             let flags = UtimensatFlags::FollowSymlink;
             utimensat(&folder, dot, &TimeSpec::UTIME_OMIT, &mtime, flags).map_err(&failed)?;
         }
+        open.reverse();
+        self.waiting = open.iter().map(Folder::held).sum();
+        self.folders = open;
         Ok(())
+    }
+}
+
+/// A stream of which so much may still be read.
+struct Metered<'a, R> {
+    stream: &'a mut R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        if left == 0 && !buffer.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("an entry has more than {MOST_HEADERS} bytes of names and attributes"),
+            ));
+        }
+        let want = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let got = self
+            .stream
+            .read(buffer.get_mut(..want).unwrap_or_default())?;
+        self.left.set(left - got as u64);
+        Ok(got)
     }
 }
 
@@ -352,4 +428,110 @@ fn make_folder(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::fcntl::open;
+    use std::os::unix::fs::MetadataExt;
+    use tar::{Builder, Header};
+
+    fn unpacker(dest: &Path) -> Unpacker {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Unpacker::new(open(dest, flags, Mode::empty()).unwrap(), None)
+    }
+
+    fn time() -> TimeSpec {
+        TimeSpec::new(1_000_000_000, 0)
+    }
+
+    fn add(unpacker: &mut Unpacker, path: &str) {
+        let mode = Mode::from_bits_truncate(0o750);
+        unpacker.folder(path.into(), mode, time()).unwrap();
+    }
+
+    #[test]
+    fn folders_that_wait_for_the_end_are_bounded_and_keep_their_times() {
+        let dest = tempfile::tempdir().unwrap();
+        let mut unpacker = unpacker(dest.path());
+        let name = "n".repeat(200);
+        let count = 3 * MOST_WAITING / (2 * name.len());
+        add(&mut unpacker, "outer");
+
+        for number in 0..count {
+            // Again and again the same, then one of its own.
+            add(&mut unpacker, "outer");
+            add(&mut unpacker, &format!("outer/{name}{number}"));
+            assert!(unpacker.waiting <= MOST_WAITING);
+        }
+        let held: usize = unpacker.folders.iter().map(Folder::held).sum();
+        assert_eq!(unpacker.waiting, held);
+        unpacker.finish_folders(None).unwrap();
+
+        for path in [
+            "outer".to_owned(),
+            format!("outer/{name}0"),
+            format!("outer/{name}{}", count - 1),
+        ] {
+            let meta = std::fs::metadata(dest.path().join(&path)).unwrap();
+            assert_eq!(
+                (meta.mtime(), meta.mode() & 0o777),
+                (1_000_000_000, 0o750),
+                "{path}"
+            );
+        }
+    }
+
+    fn header(kind: EntryType, size: u64) -> Header {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_mode(0o755);
+        header.set_mtime(0);
+        header.set_path("name").unwrap();
+        header.set_cksum();
+        header
+    }
+
+    #[test]
+    fn headers_that_would_fill_the_memory_are_refused() {
+        for kind in [
+            EntryType::GNULongName,
+            EntryType::GNULongLink,
+            EntryType::XHeader,
+        ] {
+            let dest = tempfile::tempdir().unwrap();
+            let size = 8 * MOST_HEADERS;
+            let mut tar = Builder::new(Vec::new());
+            tar.append(&header(kind, size), io::repeat(b'x').take(size))
+                .unwrap();
+            tar.append(&header(EntryType::Regular, 0), io::empty())
+                .unwrap();
+            let bytes = tar.into_inner().unwrap();
+            let mut stream = bytes.as_slice();
+
+            let result = unpacker(dest.path()).unpack(&mut stream);
+
+            assert!(matches!(result, Err(UnpackError::Stream(_))), "{kind:?}");
+            let read = bytes.len() - stream.len();
+            assert!(read as u64 <= MOST_HEADERS + 1024, "{kind:?}: {read}");
+        }
+    }
+
+    #[test]
+    fn content_without_use_is_passed_over_whatever_its_size() {
+        let dest = tempfile::tempdir().unwrap();
+        let size = 2 * MOST_HEADERS;
+        let mut tar = Builder::new(Vec::new());
+        for kind in [EntryType::XGlobalHeader, EntryType::Directory] {
+            tar.append(&header(kind, size), io::repeat(b'x').take(size))
+                .unwrap();
+        }
+        let bytes = tar.into_inner().unwrap();
+
+        let summary = unpacker(dest.path()).unpack(&mut bytes.as_slice()).unwrap();
+
+        assert_eq!(summary.entries, 1);
+    }
 }
