@@ -95,14 +95,41 @@ impl ExecCgroup {
         let _ = write(self.folder(), "cgroup.kill", "1");
     }
 
-    /// Waits until no process is left in it, for a bounded time.
-    pub(crate) fn await_empty(&self) {
+    /// Waits until no process is left in it, for a bounded time. If one still is then, a line that says which.
+    #[must_use]
+    pub(crate) fn await_empty(&self) -> Option<String> {
         let until = Instant::now() + EMPTY_WITHIN;
         let mut pause = Duration::from_micros(200);
-        while self.field("cgroup.events", "populated") == Some(1) && Instant::now() < until {
+        while self.field("cgroup.events", "populated") == Some(1) {
+            if Instant::now() >= until {
+                return Some(self.left());
+            }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
+        None
+    }
+
+    fn left(&self) -> String {
+        let pids = self.read("cgroup.procs").unwrap_or_default();
+        let processes: Vec<String> = pids
+            .lines()
+            .map(|pid| {
+                let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+                // A job chooses it.
+                format!("{pid} {:?}", name.unwrap_or_default().trim_end())
+            })
+            .collect();
+        format!(
+            "processes of {} live {} s after they were killed: {}",
+            self.name,
+            EMPTY_WITHIN.as_secs(),
+            if processes.is_empty() {
+                "in cgroups of its own".to_owned()
+            } else {
+                processes.join(", ")
+            }
+        )
     }
 
     /// Processes in it that the kernel killed for want of memory.
@@ -112,12 +139,18 @@ impl ExecCgroup {
 
     /// The number after `key` in a file of `key number` lines.
     fn field(&self, file: &str, key: &str) -> Option<u64> {
+        self.read(file)?
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+    }
+
+    /// The start of a file of it.
+    fn read(&self, file: &str) -> Option<String> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         let file = File::from(openat(&self.folder, file, flags, Mode::empty()).ok()?);
         let mut text = String::new();
         file.take(4096).read_to_string(&mut text).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+        Some(text)
     }
 }
 
@@ -127,7 +160,8 @@ impl Drop for ExecCgroup {
             return;
         }
         self.kill();
-        self.await_empty();
+        // Who ended the exec has told of it.
+        let _ = self.await_empty();
         // What does not go now (a job's own cgroups, moved about while we look) ends with the guest.
         let _ = remove_below(self.folder(), MAX_DEPTH);
         let _ = self.remove_self();
@@ -162,4 +196,50 @@ fn remove_below(folder: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
         unlinkat(folder, name, UnlinkatFlags::RemoveDir)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A folder that reads like a cgroup.
+    fn cgroup(populated: u8, processes: &str) -> (tempfile::TempDir, ExecCgroup) {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let parent = nix::fcntl::open(folder.path(), flags, Mode::empty()).unwrap();
+        let cgroup = Cgroups::new(parent, None).create().unwrap();
+        let file = |name| folder.path().join("exec-0").join(name);
+        let events = format!("populated {populated}\nfrozen 0\n");
+        fs::write(file("cgroup.events"), events).unwrap();
+        fs::write(file("cgroup.procs"), processes).unwrap();
+        (folder, cgroup)
+    }
+
+    #[test]
+    fn a_process_that_survives_its_kill_is_named() {
+        let own = std::process::id();
+        let (_folder, cgroup) = cgroup(1, &format!("{own}\n"));
+
+        let left = cgroup.await_empty().unwrap();
+
+        assert!(left.contains("exec-0"), "{left}");
+        assert!(left.contains(&format!("{own} \"vk_agent")), "{left}");
+    }
+
+    #[test]
+    fn processes_further_below_count_too() {
+        let (_folder, cgroup) = cgroup(1, "");
+
+        let left = cgroup.await_empty().unwrap();
+
+        assert!(left.contains("cgroups of its own"), "{left}");
+    }
+
+    #[test]
+    fn an_empty_cgroup_is_no_trouble() {
+        let (_folder, cgroup) = cgroup(0, "");
+
+        assert_eq!(cgroup.await_empty(), None);
+    }
 }

@@ -7,6 +7,7 @@
 mod agent;
 mod boot;
 mod cgroups;
+mod console;
 mod exec;
 mod failure;
 mod power;

@@ -2,7 +2,6 @@
 
 mod cgroup;
 mod cmdline;
-mod console;
 mod disks;
 mod error;
 mod etc;

@@ -19,10 +19,10 @@ use vk_agent_proto::{AGENT_PORT, READY_PORT, Ready};
 use super::cmdline::Parameters;
 use super::error::{BootError, During, failed};
 use super::root::Root;
-use super::{cgroup, console, disks, etc, modules};
+use super::{cgroup, disks, etc, modules};
 use crate::agent::{Agent, Ending};
 use crate::processes::Processes;
-use crate::{power, server, sys};
+use crate::{console, power, server, sys};
 
 /// Open files that the agent may have and allow: what Linux lets a process ask for (`fs.nr_open`).
 const MAX_FILES: u64 = 1 << 20;

@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::cgroups::{Cgroups, ExecCgroup};
+use crate::console;
 use crate::processes::Process;
 
 /// How the processes of a command are found again when it must end.
@@ -46,11 +47,14 @@ impl Containment {
         }
     }
 
-    /// Waits until what was killed is gone; how many processes the kernel had killed for want of memory.
+    /// Waits until what was killed is gone, and says so if it does not go; how many processes the kernel had
+    /// killed for want of memory.
     pub(super) fn finish(self) -> u64 {
         match self {
             Self::Cgroup(cgroup) => {
-                cgroup.await_empty();
+                if let Some(left) = cgroup.await_empty() {
+                    console::line(&format!("vk-agent: {left}"));
+                }
                 cgroup.oom_kills()
             }
             Self::Session => 0,
