@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::Value;
-use vk_tests::git_http::{GitServer, Repos};
+use vk_tests::git_http::{Fault, GitServer, Repos};
 use vk_tests::golden::Job;
 use vk_tests::vk::Vk;
 
@@ -46,4 +46,45 @@ fn git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_
         run.text()
     );
     assert_eq!(run.result["failure"], Value::Null, "{run:?}");
+}
+
+/// GET_SOURCES_ATTEMPTS, with the server down for the first attempt.
+#[test]
+fn a_failed_attempt_at_the_sources_is_tried_again_as_often_as_the_job_asks() {
+    let (server, mut job) = job("29-clone", &["cat README.md", "git log --oneline | wc -l"]);
+    let variable =
+        |key: &str, value: &str| serde_json::json!({"key": key, "value": value, "public": true});
+    let variables = job["variables"].as_array_mut().unwrap();
+    variables.push(variable("GIT_STRATEGY", "fetch"));
+    variables.push(variable("GET_SOURCES_ATTEMPTS", "2"));
+    let vk = Vk::new();
+    server.inject("web.git", Fault::Status(500), 1);
+
+    let run = vk.run_job(&job, &[]);
+
+    let text = run.text();
+    assert_eq!(run.result["failure"], Value::Null, "{run:?}\n{text}");
+    let order = [
+        "Initialized empty Git repository in /builds/repos/web/.git/",
+        "The requested URL returned error: 500",
+        "Reinitialized existing Git repository in /builds/repos/web/.git/",
+        "Job succeeded",
+    ];
+    let found: Vec<_> = order.iter().map(|line| text.find(line)).collect();
+    assert!(
+        found.iter().all(Option::is_some) && found.is_sorted(),
+        "{found:?}\n{text}"
+    );
+
+    // What is kept by now changes nothing about it, and one attempt is not two.
+    server.inject("web.git", Fault::Status(500), 2);
+    let run = vk.run_job(&job, &[]);
+    let text = run.text();
+    assert_eq!(run.failure(), "external_dependency", "{run:?}\n{text}");
+    assert_eq!(text.matches("Initialized empty Git").count(), 1, "{text}");
+    assert_eq!(
+        text.matches("Reinitialized existing Git").count(),
+        1,
+        "{text}"
+    );
 }

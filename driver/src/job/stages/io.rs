@@ -50,11 +50,6 @@ impl StageOut {
         let _ = self.0.send(output).await;
     }
 
-    /// Waits for room for one piece; `None` once nobody takes output any more.
-    pub(super) async fn room(&self) -> Option<mpsc::Permit<'_, StageOutput>> {
-        self.0.reserve().await.ok()
-    }
-
     /// Waits for room, then sends what `held` holds.
     pub(super) async fn send_held(&self, held: &mut Option<StageOutput>) {
         if let Ok(permit) = self.0.reserve().await

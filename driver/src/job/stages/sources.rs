@@ -1,6 +1,5 @@
 //! `get_sources`: hooks in the guest around the checkout on the host, whose tree is streamed in.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -126,16 +125,18 @@ async fn check_out(
     };
 
     let lines = Lines::new(job.trace.limit_bytes);
-    let mut take = |line| lines.push(line);
+    let mut take = |line: SourceLine| lines.push(&line);
     let StageIo { out, stop } = io;
     let stopped = async {
         stop.stopped().await;
     };
-    let result = tokio::select! {
-        result = checkout(&request, &mut take, stopped) => result,
-        () = lines.forward(out) => Err(CheckoutError::Cancelled),
+    // Both to their end: lines on their way to a trace that is behind must not get lost.
+    let work = async {
+        let result = checkout(&request, &mut take, stopped).await;
+        lines.finish();
+        result
     };
-    lines.flush(out).await;
+    let (result, ()) = tokio::join!(work, lines.forward(out));
     let tree = result.map_err(|error| failure(&error))?;
     let ca_file = format!("{}/CI_SERVER_TLS_CA_FILE", dirs.tmp);
     let ca_file = job.server_ca_pem.is_some().then_some(ca_file.as_str());
@@ -270,8 +271,24 @@ struct Lines {
 
 #[derive(Default)]
 struct Waiting {
-    lines: VecDeque<SourceLine>,
+    /// Lines of one stream that follow each other are together: many short ones cost what their text does.
+    texts: Vec<(Stream, Vec<u8>)>,
+    /// Of all lines so far, those sent on too.
     bytes: u64,
+    is_finished: bool,
+}
+
+impl Waiting {
+    fn push(&mut self, line: &SourceLine) {
+        self.bytes += line.text.len() as u64 + 1;
+        if self.texts.last().map(|(stream, _)| *stream) != Some(line.stream) {
+            self.texts.push((line.stream, Vec::new()));
+        }
+        if let Some((_, text)) = self.texts.last_mut() {
+            text.extend_from_slice(&line.text);
+            text.push(b'\n');
+        }
+    }
 }
 
 impl Lines {
@@ -284,39 +301,112 @@ impl Lines {
         })
     }
 
-    fn push(&self, line: SourceLine) {
+    fn push(&self, line: &SourceLine) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.bytes <= self.limit {
-            waiting.bytes += line.text.len() as u64 + 1;
-            waiting.lines.push_back(line);
+            waiting.push(line);
         }
         self.arrived.notify_one();
     }
 
-    fn pop(&self) -> Option<SourceLine> {
+    /// No more lines will come.
+    fn finish(&self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.lines.pop_front()
+        waiting.is_finished = true;
+        self.arrived.notify_one();
     }
 
-    /// Sends lines as they come, for ever. Dropped at any time, it has lost none.
+    /// What waits, and whether it is the last.
+    fn take(&self) -> (Vec<(Stream, Vec<u8>)>, bool) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(&mut waiting.texts), waiting.is_finished)
+    }
+
+    /// Sends lines as they come, to the last.
     async fn forward(&self, out: &StageOut) {
         loop {
+            let (texts, is_finished) = self.take();
+            for (stream, text) in texts {
+                let text = Bytes::from(text);
+                out.send(match stream {
+                    Stream::Out => StageOutput::Stdout(text),
+                    Stream::Err => StageOutput::Stderr(text),
+                })
+                .await;
+            }
+            if is_finished {
+                return;
+            }
             self.arrived.notified().await;
-            self.flush(out).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(stream: Stream, text: &str) -> SourceLine {
+        SourceLine {
+            stream,
+            text: text.into(),
         }
     }
 
-    async fn flush(&self, out: &StageOut) {
-        // Room first: a line that was taken is sent.
-        while let Some(room) = out.room().await
-            && let Some(mut line) = self.pop()
-        {
-            line.text.push(b'\n');
-            let text = Bytes::from(line.text);
-            room.send(match line.stream {
-                Stream::Out => StageOutput::Stdout(text),
-                Stream::Err => StageOutput::Stderr(text),
-            });
+    #[test]
+    fn lines_stay_in_order_and_those_of_one_stream_go_together() {
+        let lines = Lines::new(1000);
+        for (stream, text) in [
+            (Stream::Out, "a"),
+            (Stream::Err, ""),
+            (Stream::Err, "b"),
+            (Stream::Out, "c"),
+        ] {
+            lines.push(&line(stream, text));
         }
+
+        let expected = [
+            (Stream::Out, b"a\n".to_vec()),
+            (Stream::Err, b"\nb\n".to_vec()),
+            (Stream::Out, b"c\n".to_vec()),
+        ];
+        assert_eq!(lines.take().0, expected);
+        assert_eq!(lines.take().0, []);
+    }
+
+    #[tokio::test]
+    async fn no_line_is_lost_when_the_checkout_ends_while_the_trace_is_behind() {
+        let lines = Lines::new(1000);
+        let (sender, mut trace) = tokio::sync::mpsc::channel(1);
+        let io = StageIo::new(sender, tokio::sync::watch::channel(None).1);
+        for text in ["a", "b", "c"] {
+            lines.push(&line(Stream::Out, text));
+            lines.push(&line(Stream::Err, text));
+        }
+        lines.finish();
+        let read = async {
+            let mut count = 0;
+            while count < 6 && trace.recv().await.is_some() {
+                count += 1;
+            }
+            count
+        };
+
+        let ((), count) = tokio::join!(lines.forward(&io.out), read);
+
+        assert_eq!(count, 6);
+    }
+
+    #[test]
+    fn a_server_that_never_stops_talking_is_cut_off_behind_the_trace_s_limit() {
+        let lines = Lines::new(100);
+        let mut sum = 0;
+        for _ in 0..1000 {
+            lines.push(&line(Stream::Err, "remote: x"));
+            let (taken, _) = lines.take();
+            sum += taken.iter().map(|(_, text)| text.len()).sum::<usize>();
+        }
+
+        assert_eq!(sum, 110);
     }
 }
