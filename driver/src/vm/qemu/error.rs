@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::process::SpawnError;
 use crate::vm::vsock::VsockError;
@@ -34,6 +35,27 @@ pub enum QemuError {
         /// How it ended and what it said.
         message: String,
     },
+    /// QEMU neither set up the machine nor ended in time, and was killed.
+    #[error(
+        "QEMU did not set up the VM within {} seconds, the host may be overloaded{}",
+        limit.as_secs(),
+        said(message)
+    )]
+    Silent {
+        /// How long it was waited for.
+        limit: Duration,
+        /// What it said.
+        message: String,
+    },
+    /// The connection to QEMU's monitor failed while QEMU lived on; it was killed.
+    #[error("cannot talk to QEMU's monitor{}", said(message))]
+    Monitor {
+        /// What QEMU said.
+        message: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// A kernel, initramfs or disk is not there, or not readable.
     #[error("cannot read the VM's {what} {}", path.display())]
     File {
@@ -48,4 +70,12 @@ pub enum QemuError {
     /// The configuration asks for something no machine has.
     #[error("a VM cannot have {0}")]
     Config(String),
+}
+
+/// QEMU's words as the end of a message.
+fn said(message: &str) -> String {
+    if message.is_empty() {
+        return String::new();
+    }
+    format!("; it said: {message}")
 }

@@ -10,6 +10,7 @@ use tokio::net::UnixListener;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::command::{self, Accelerator, Sockets};
 use super::error::QemuError;
@@ -29,11 +30,14 @@ const GUEST_CID: u64 = 3;
 /// How long the last output of an ended QEMU may take to arrive.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
+/// How long QEMU may take to set up the machine: some hundred times what it takes on an idle host.
+const SETUP_LIMIT: Duration = Duration::from_secs(30);
+
 /// Starts `config`. The guest begins to boot as this returns.
 ///
 /// # Errors
 ///
-/// QEMU is not installed or refuses the machine, a file is missing, a socket cannot be made.
+/// QEMU is not installed, refuses the machine or hangs, a file is missing, a socket cannot be made.
 pub(in crate::vm) async fn start(
     config: &MachineConfig,
     accelerator: Accelerator,
@@ -57,15 +61,7 @@ pub(in crate::vm) async fn start(
     };
     let command = command::command(config, accelerator, tsc_khz, &sockets);
     let mut process = Process::spawn(command).await?;
-    // A QEMU that ends closes the socket as well: its end says more.
-    let monitor = tokio::select! {
-        Ok(monitor) = greet(&listener) => monitor,
-        exit = process.child.wait() => {
-            let (_, message) = process.outputs().await;
-            let message = if message.is_empty() { exit.to_string() } else { message };
-            return Err(QemuError::Refused { message });
-        }
-    };
+    let monitor = process.set_up(&listener, SETUP_LIMIT).await?;
 
     let (kill, killed) = watch::channel(());
     let (ended, end) = watch::channel(None);
@@ -146,11 +142,57 @@ impl Process {
         })
     }
 
+    /// Waits until QEMU has set up the machine, and ends it if it does not.
+    async fn set_up(
+        &mut self,
+        listener: &UnixListener,
+        limit: Duration,
+    ) -> Result<Monitor, QemuError> {
+        let greeting = tokio::select! {
+            greeting = timeout(limit, greet(listener)) => greeting,
+            exit = self.child.wait() => return Err(self.refused(exit).await),
+        };
+        match greeting {
+            Ok(Ok(monitor)) => Ok(monitor),
+            Ok(Err(source)) => {
+                // A QEMU that ends closes the socket as well: its end says more.
+                match timeout(LAST_OUTPUT, self.child.wait()).await {
+                    Ok(exit) => Err(self.refused(exit).await),
+                    Err(_) => Err(QemuError::Monitor {
+                        message: self.given_up().await,
+                        source,
+                    }),
+                }
+            }
+            Err(_) => Err(QemuError::Silent {
+                limit,
+                message: self.given_up().await,
+            }),
+        }
+    }
+
+    /// Why a QEMU that ended by itself has not set up the machine.
+    async fn refused(&mut self, exit: Exit) -> QemuError {
+        let (_, message) = self.outputs().await;
+        let message = if message.is_empty() {
+            exit.to_string()
+        } else {
+            message
+        };
+        QemuError::Refused { message }
+    }
+
+    /// Kills QEMU; what it said.
+    async fn given_up(&mut self) -> String {
+        self.child.kill().await;
+        self.outputs().await.1
+    }
+
     /// The last lines of console and complaints of a process that has ended.
     async fn outputs(&mut self) -> (String, String) {
         for reader in &mut self.readers {
             // A reader that does not end in time has still stored what it read.
-            let _ = tokio::time::timeout(LAST_OUTPUT, reader).await;
+            let _ = timeout(LAST_OUTPUT, reader).await;
         }
         (self.console.last_lines(), self.complaints.last_lines())
     }
@@ -266,5 +308,70 @@ impl fmt::Debug for QemuMachine {
             .field("vsock_path", &self.vsock_path)
             .field("end", &*self.end.borrow())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    /// A process in QEMU's place, and the socket of its monitor.
+    async fn process(script: &str) -> (Process, UnixListener, PathBuf, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let monitor = folder.path().join("qmp");
+        let listener = UnixListener::bind(&monitor).unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let process = Process::spawn(command).await.unwrap();
+        (process, listener, monitor, folder)
+    }
+
+    async fn until_it_complained(process: &Process) {
+        while process.complaints.last_lines().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn f77_qemu_that_hangs_at_its_start_is_given_up_and_quoted() {
+        let (mut process, listener, _, _folder) = process("echo hm >&2; sleep 600").await;
+        until_it_complained(&process).await;
+
+        let error = process.set_up(&listener, SETUP_LIMIT / 1000).await;
+
+        let error = error.err().unwrap();
+        assert!(matches!(error, QemuError::Silent { .. }), "{error:?}");
+        assert!(error.to_string().ends_with("; it said: hm"), "{error}");
+        assert_eq!(process.child.wait().await, Exit::Signal(9));
+    }
+
+    #[tokio::test]
+    async fn qemu_that_lives_without_its_monitor_is_given_up_and_quoted() {
+        let (mut process, listener, monitor, _folder) = process("echo hm >&2; sleep 600").await;
+        until_it_complained(&process).await;
+        drop(UnixStream::connect(monitor).await.unwrap());
+
+        let error = process.set_up(&listener, SETUP_LIMIT).await.err().unwrap();
+
+        assert!(matches!(error, QemuError::Monitor { .. }), "{error:?}");
+        assert!(error.to_string().ends_with("; it said: hm"), "{error}");
+        assert_eq!(process.child.wait().await, Exit::Signal(9));
+    }
+
+    #[tokio::test]
+    async fn qemu_that_hangs_up_as_it_ends_refused_with_its_words() {
+        let (mut process, listener, monitor, _folder) = process("echo no such CPU >&2").await;
+        drop(UnixStream::connect(monitor).await.unwrap());
+
+        let error = process.set_up(&listener, SETUP_LIMIT).await.err().unwrap();
+
+        assert_eq!(error.to_string(), "QEMU refused to run the VM: no such CPU");
     }
 }
