@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How much of the console is kept, in bytes.
@@ -17,6 +18,9 @@ const QUOTED_WIDTH: usize = 200;
 
 /// How the kernel's line about a panic starts (`panic` of Linux's `kernel/panic.c`).
 const PANIC: &str = "Kernel panic - not syncing: ";
+
+/// The kernel's line about a halt (`kernel_halt` of Linux's `kernel/reboot.c`): nothing else tells of it.
+const HALTED: &str = "reboot: System halted";
 
 /// The last bytes of the console. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +48,46 @@ impl Ring {
     }
 }
 
+/// Finds the kernel's line about a halt among what comes in pieces. It looks at each byte once: a guest may write as
+/// much as it likes.
+#[derive(Debug, Default)]
+struct HaltFinder {
+    /// The start of a line whose end is yet to come.
+    line: Vec<u8>,
+}
+
+impl HaltFinder {
+    /// Longest line of interest, in bytes: the text with its time stamp fits well.
+    const MAX_LINE: usize = 80;
+
+    /// Whether such a line ends in `chunk`.
+    fn push(&mut self, chunk: &[u8]) -> bool {
+        let mut found = false;
+        let mut rest = chunk;
+        while let Some(end) = memchr(b'\n', rest) {
+            let (line, behind) = rest.split_at(end);
+            self.append(line);
+            found |= self.is_halt();
+            self.line.clear();
+            rest = behind.get(1..).unwrap_or_default();
+        }
+        self.append(rest);
+        found
+    }
+
+    /// Keeps one byte more than of interest, so that a longer line does not pass for its start.
+    fn append(&mut self, bytes: &[u8]) {
+        let room = (Self::MAX_LINE + 1).saturating_sub(self.line.len());
+        self.line
+            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    }
+
+    fn is_halt(&self) -> bool {
+        let line = str::from_utf8(self.line.trim_ascii_end());
+        self.line.len() <= Self::MAX_LINE && line.ok().and_then(kernel_line) == Some(HALTED)
+    }
+}
+
 /// What the kernel said about the end of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LastWords {
@@ -57,6 +101,7 @@ impl Console {
     /// Reads to the end, as fast as it comes: a guest whose console is not read stands still.
     pub(super) async fn read(self, mut from: impl AsyncRead + Unpin, halted: impl FnOnce()) {
         let mut halted = Some(halted);
+        let mut lines = HaltFinder::default();
         let mut buffer = vec![0; 8192];
         loop {
             // An error is the end as well: there is nobody to tell, and the machine's own end follows.
@@ -64,8 +109,10 @@ impl Console {
             if count == 0 {
                 return;
             }
-            self.ring().push(buffer.get(..count).unwrap_or_default());
-            if self.last_words() == Some(LastWords::Halted)
+            let chunk = buffer.get(..count).unwrap_or_default();
+            self.ring().push(chunk);
+            if halted.is_some()
+                && lines.push(chunk)
                 && let Some(halted) = halted.take()
             {
                 halted();
@@ -99,7 +146,7 @@ impl Console {
         let last = lines.next()?;
         match last {
             "reboot: Power down" => Some(LastWords::PowerDown),
-            "reboot: System halted" => Some(LastWords::Halted),
+            HALTED => Some(LastWords::Halted),
             "reboot: Restarting system" => Some(LastWords::Restart),
             _ => {
                 let panic = |line: &str| {
@@ -214,15 +261,43 @@ mod tests {
 
     #[tokio::test]
     async fn halt_is_told_once_even_when_it_comes_in_pieces() {
-        let console = Console::default();
         let mut told = 0;
         let pieces = b"[ 1.0] reboot: Sys".chain(&b"tem halted"[..]);
+        let pieces = pieces.chain(&b"\r\n[ 1.1] reboot: System halted\r\n"[..]);
 
-        console
-            .clone()
-            .read(pieces.chain(&b"\n"[..]), || told += 1)
-            .await;
+        Console::default().read(pieces, || told += 1).await;
 
         assert_eq!(told, 1);
+    }
+
+    #[test]
+    fn only_a_whole_line_of_the_kernel_is_a_halt() {
+        let cases: [(&[u8], bool); 6] = [
+            (b"boot\n[    1.0] reboot: System halted\nmore", true),
+            (b"[    1.0] reboot: System halted", false),
+            (b"reboot: System halted\n", false),
+            (b"[    1.0] reboot: System halted not\n", false),
+            (b"[    1.0] a\n reboot: System halted\n", false),
+            (b"[    1.0] reboot: Power down\n", false),
+        ];
+        for (text, is_halt) in cases {
+            let mut finder = HaltFinder::default();
+            let in_pieces = text.chunks(1).filter(|piece| finder.push(piece)).count();
+
+            assert_eq!(HaltFinder::default().push(text), is_halt, "{text:?}");
+            assert_eq!(in_pieces, usize::from(is_halt), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn endless_line_is_neither_kept_nor_searched_again() {
+        let mut finder = HaltFinder::default();
+        for _ in 0..1000 {
+            assert!(!finder.push(&[0; 8192]));
+        }
+
+        assert!(finder.line.len() <= HaltFinder::MAX_LINE + 1);
+        assert!(!finder.push(b"\n"));
+        assert!(finder.push(b"[ 1.0] reboot: System halted\n"));
     }
 }
