@@ -8,7 +8,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -122,6 +122,7 @@ impl StateDir {
                 .create(true)
                 .truncate(false)
                 .write(true)
+                .mode(0o600)
                 .open(&path)?;
             file.lock()?;
             Ok(file)
@@ -259,16 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_for_their_owner_alone() {
+    fn folders_and_lock_are_for_their_owner_alone() {
         let root = tempfile::tempdir().unwrap();
         let state = StateDir::open(&root.path().join("a/b")).unwrap();
 
         let run = state.create_run().unwrap();
 
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         for folder in [state.path(), run.path()] {
-            let mode = fs::metadata(folder).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
+            assert_eq!(mode(folder), 0o700, "{}", folder.display());
         }
+        assert_eq!(mode(&state.path().join("lock")), 0o600);
     }
 
     #[test]
