@@ -26,6 +26,9 @@ pub enum QemuError {
         #[source]
         source: io::Error,
     },
+    /// What it writes could not be read.
+    #[error("cannot read what QEMU writes")]
+    Output(#[source] io::Error),
     /// The vsock device could not be set up.
     #[error(transparent)]
     Vsock(#[from] VsockError),

@@ -69,7 +69,7 @@ pub(in crate::vm) async fn start(
         vsock_path,
         process_id: process.child.id(),
         console: process.console.clone(),
-        kill: Some(kill),
+        kill,
         end,
     };
     tokio::spawn(async move {
@@ -124,13 +124,13 @@ impl Process {
         let (console, complaints) = (Console::default(), Console::default());
         let mut readers = Vec::new();
         let stdout = child.take_stdout().map(ChildStdout::from_std);
-        if let Some(stdout) = stdout.transpose().map_err(pipe_error)? {
+        if let Some(stdout) = stdout.transpose().map_err(QemuError::Output)? {
             readers.push(tokio::spawn(console.clone().read(stdout, || {
                 let _ = halt.send(());
             })));
         }
         let stderr = child.take_stderr().map(ChildStderr::from_std);
-        if let Some(stderr) = stderr.transpose().map_err(pipe_error)? {
+        if let Some(stderr) = stderr.transpose().map_err(QemuError::Output)? {
             readers.push(tokio::spawn(complaints.clone().read(stderr, || {})));
         }
         Ok(Self {
@@ -198,13 +198,6 @@ impl Process {
     }
 }
 
-fn pipe_error(source: io::Error) -> QemuError {
-    QemuError::Socket {
-        path: PathBuf::from("to its console"),
-        source,
-    }
-}
-
 /// Waits for the first thing that ends the machine, and makes sure that it is ended.
 async fn supervise(
     mut process: Process,
@@ -260,8 +253,8 @@ struct QemuMachine {
     vsock_path: PathBuf,
     process_id: u32,
     console: Console,
-    /// Dropped to kill.
-    kill: Option<watch::Sender<()>>,
+    /// Written to, or dropped, to kill.
+    kill: watch::Sender<()>,
     end: watch::Receiver<Option<MachineEnd>>,
 }
 
@@ -283,9 +276,7 @@ impl Machine for QemuMachine {
     }
 
     fn kill(&self) -> BoxFuture<'_, MachineEnd> {
-        if let Some(kill) = &self.kill {
-            kill.send_replace(());
-        }
+        self.kill.send_replace(());
         self.wait()
     }
 
