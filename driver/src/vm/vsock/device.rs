@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use vk_agent_proto::bridge;
+
 use super::muxer::{Effect, Key, Muxer, Outgoing};
 use super::packet::Header;
 use super::sockets::{Event, Sockets};
@@ -180,7 +182,7 @@ impl Device {
         while let Some(now) = effect.take() {
             match now {
                 Effect::Opened(key) => {
-                    let line = format!("OK {}\n", key.host_port);
+                    let line = bridge::ok_line(key.host_port);
                     let stream = self.streams.get_mut(&key);
                     // The socket is fresh: it takes a line whole, unless nobody is there.
                     let taken = stream.map(|stream| stream.write(line.as_bytes()));

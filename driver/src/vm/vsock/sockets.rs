@@ -1,17 +1,16 @@
 //! The host's sockets: the listener that host programs dial, the listeners that the guest dials, and who is ready.
 //!
-//! A host program connects to `<path>`, writes `CONNECT <port>\n`, reads `OK <host port>\n` and has the byte stream to
-//! the guest's port; if it reads the end of the stream instead, nothing listens there. A guest that connects to host
-//! port P reaches the listener at `<path>_<P>`. Nothing here blocks.
+//! Both are dialled as [`bridge`] says; a host program that reads the end of the stream instead of `OK` learns that
+//! nothing listens at the guest's port. Nothing here blocks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use vk_agent_proto::bridge;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::muxer::{Key, MAX_CONNECTIONS};
@@ -22,9 +21,6 @@ const MAX_DIALS: usize = MAX_CONNECTIONS;
 
 /// How many dials are accepted in one go.
 const MAX_ACCEPTS: usize = 32;
-
-/// Longest `CONNECT` line, without its end: the word, a space, and a 32-bit number.
-const MAX_LINE: usize = "CONNECT 4294967295".len();
 
 /// How many sockets are looked at in one go.
 const MAX_EVENTS: usize = 64;
@@ -141,10 +137,9 @@ impl Sockets {
     /// Connects to whoever listens for the guest on `key`'s host port, if somebody does and can take it at once: a
     /// Unix socket whose backlog is full says so rather than let a non-blocking caller wait.
     pub(super) fn connect(&mut self, key: Key) -> Option<UnixStream> {
-        let mut path = OsString::from(&self.path);
-        path.push(format!("_{}", key.host_port));
+        let path = bridge::listener_path(&self.path, key.host_port);
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let result = UnixAddr::new(Path::new(&path)).and_then(|address| {
+        let result = UnixAddr::new(&path).and_then(|address| {
             let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
             connect(socket.as_raw_fd(), &address)?;
             Ok(socket)
@@ -210,7 +205,7 @@ impl Sockets {
             if self.dials.len() >= MAX_DIALS {
                 self.dials.pop_first();
             }
-            let line = Vec::with_capacity(MAX_LINE);
+            let line = Vec::with_capacity(bridge::MAX_LINE);
             self.dials.insert(id, Dial { socket, line });
         }
     }
@@ -221,8 +216,12 @@ impl Sockets {
         let mut byte = [0];
         loop {
             match dial.socket.read(&mut byte) {
-                Ok(1) if byte == *b"\n" => break,
-                Ok(1) if dial.line.len() < MAX_LINE => dial.line.extend(byte),
+                Ok(1) if dial.line.len() < bridge::MAX_LINE => {
+                    dial.line.extend(byte);
+                    if byte == *b"\n" {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 _ => {
@@ -233,7 +232,7 @@ impl Sockets {
             }
         }
         let dial = self.dials.remove(&id)?;
-        let guest_port = parse_line(&dial.line);
+        let guest_port = bridge::parse_connect(&dial.line).filter(|port| *port != PORT_ANY);
         if guest_port.is_none() {
             tracing::debug!("dropped a connection to the guest that asked for no port");
             self.closed_one();
@@ -243,12 +242,6 @@ impl Sockets {
             guest_port: guest_port?,
         })
     }
-}
-
-fn parse_line(line: &[u8]) -> Option<u32> {
-    let line = std::str::from_utf8(line).ok()?;
-    let port = line.strip_prefix("CONNECT ")?.parse().ok()?;
-    (port != PORT_ANY).then_some(port)
 }
 
 fn mark(key: Key) -> u64 {
