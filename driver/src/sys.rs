@@ -9,15 +9,15 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Arranges that `command`'s process gets `signal` when the thread that forks it ends, and that it inherits no file
+/// Arranges that `command`'s process is killed when the thread that forks it ends, and that it inherits no file
 /// descriptor beyond its standard three.
 ///
 /// `parent` is the calling process: a child that finds itself adopted by another one before it could ask for the
 /// signal refuses to start (`PR_SET_PDEATHSIG` of prctl(2) tells only of deaths to come).
-pub(crate) fn tie_to_parent(command: &mut Command, signal: Signal, parent: Pid) {
+pub(crate) fn tie_to_parent(command: &mut Command, parent: Pid) {
     let hook = move || {
         // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) } != 0 {
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, Signal::SIGKILL as libc::c_ulong) } != 0 {
             return Err(io::Error::last_os_error());
         }
         if getppid() != parent {

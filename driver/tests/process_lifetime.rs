@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vk_driver::process::{DeathSignal, spawn};
+use vk_driver::process::spawn;
 
 /// Not a test: the process that the tests kill. Starts a child from a thread that ends, prints its id and hangs.
 #[test]
@@ -21,7 +21,7 @@ fn parent_with_a_child() {
         .arg("600")
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let child = thread::spawn(move || runtime.block_on(spawn(command, DeathSignal::Kill)))
+    let child = thread::spawn(move || runtime.block_on(spawn(command)))
         .join()
         .unwrap()
         .unwrap();
@@ -31,23 +31,9 @@ fn parent_with_a_child() {
     }
 }
 
-/// Not a test either: its child says when it is told to end.
-#[test]
-#[ignore = "run by the other tests, in a process of its own"]
-fn parent_with_a_child_that_hears_sigterm() {
-    let script = "trap 'echo told to end; exit' TERM; echo ready; while :; do sleep 0.02; done";
-    let mut command = Command::new("sh");
-    command.args(["-c", script]);
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let _child = runtime.block_on(spawn(command, DeathSignal::Term)).unwrap();
-    loop {
-        thread::park();
-    }
-}
-
-fn start_parent(test: &str) -> Child {
+fn start_parent() -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--ignored", "--nocapture"])
+        .args(["--exact", "parent_with_a_child", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -59,7 +45,7 @@ fn is_running(pid: &str) -> bool {
 
 #[test]
 fn child_dies_within_a_second_of_its_killed_parent_but_not_with_the_asking_thread() {
-    let mut parent = start_parent("parent_with_a_child");
+    let mut parent = start_parent();
     let lines = BufReader::new(parent.stdout.take().unwrap()).lines();
     let child = lines
         .map_while(Result::ok)
@@ -77,16 +63,4 @@ fn child_dies_within_a_second_of_its_killed_parent_but_not_with_the_asking_threa
         assert!(killed.elapsed() < Duration::from_secs(1), "child lives on");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-#[test]
-fn child_is_told_of_its_parents_death_by_the_signal_it_asked_for() {
-    let mut parent = start_parent("parent_with_a_child_that_hears_sigterm");
-    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap() == "ready"));
-
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-
-    assert!(lines.any(|line| line.unwrap() == "told to end"));
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::process::{self, ChildStderr, ChildStdin, ChildStdout};
+use std::process::{self, ChildStderr, ChildStdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -56,11 +56,11 @@ impl Group {
         self.reaped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn signal(&self, signal: Signal) {
+    fn kill(&self) {
         let reaped = self.reaped();
         if !*reaped {
             // Fails only for a group whose members are all dead already.
-            let _ = killpg(self.leader, signal);
+            let _ = killpg(self.leader, Signal::SIGKILL);
         }
     }
 
@@ -95,7 +95,6 @@ impl Group {
 pub struct Child {
     group: Arc<Group>,
     end: watch::Receiver<Option<Exit>>,
-    stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
 }
@@ -116,27 +115,21 @@ impl Child {
                 let _ = ended.send(Some(waiter.wait()));
             });
         if let Err(error) = thread {
-            group.signal(Signal::SIGKILL);
+            group.kill();
             group.wait();
             return Err(error);
         }
         Ok(Self {
             group,
             end,
-            stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
         })
     }
 
-    /// The process id. It may be someone else's once the child has ended: do not signal it, use [`Child::signal`].
+    /// The process id. It may be someone else's once the child has ended: do not signal it, use [`Child::kill`].
     pub fn id(&self) -> u32 {
         self.group.leader.as_raw().cast_unsigned()
-    }
-
-    /// The writing end of a piped standard input, once. tokio's `ChildStdin::from_std` makes it asynchronous.
-    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.stdin.take()
     }
 
     /// The reading end of a piped standard output, once. tokio's `ChildStdout::from_std` makes it asynchronous.
@@ -158,26 +151,16 @@ impl Child {
         }
     }
 
-    /// How the child ended, if it has.
-    pub fn try_wait(&self) -> Option<Exit> {
-        *self.end.borrow()
-    }
-
-    /// Sends `signal` to the child and its process group; does nothing once the child has ended.
-    pub fn signal(&self, signal: Signal) {
-        self.group.signal(signal);
-    }
-
     /// Kills the child and its process group, and waits until the child is reaped.
     pub async fn kill(&self) -> Exit {
-        self.signal(Signal::SIGKILL);
+        self.group.kill();
         self.wait().await
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.group.kill();
     }
 }
 
@@ -187,7 +170,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::process::{DeathSignal, spawn};
+    use crate::process::spawn;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -202,17 +185,16 @@ mod tests {
 
     #[tokio::test]
     async fn exit_status_reaches_every_waiter() {
-        let child = spawn(shell("exit 7"), DeathSignal::Kill).await.unwrap();
+        let child = spawn(shell("exit 7")).await.unwrap();
 
         let ends = tokio::join!(child.wait(), child.wait());
 
         assert_eq!(ends, (Exit::Code(7), Exit::Code(7)));
-        assert_eq!(child.try_wait(), Some(Exit::Code(7)));
     }
 
     #[tokio::test]
     async fn killed_child_reports_the_signal_and_may_be_killed_again() {
-        let child = spawn(shell("sleep 60"), DeathSignal::Kill).await.unwrap();
+        let child = spawn(shell("sleep 60")).await.unwrap();
 
         let end = child.kill().await;
 
@@ -223,7 +205,7 @@ mod tests {
 
     #[tokio::test]
     async fn dropped_child_is_reaped() {
-        let child = spawn(shell("sleep 60"), DeathSignal::Kill).await.unwrap();
+        let child = spawn(shell("sleep 60")).await.unwrap();
         let mut end = child.end.clone();
 
         drop(child);
@@ -237,7 +219,7 @@ mod tests {
     async fn what_a_child_leaves_in_its_group_ends_with_it() {
         let mut command = shell("sleep 60 >/dev/null 2>&1 & echo $!");
         command.stdout(Stdio::piped());
-        let mut child = spawn(command, DeathSignal::Kill).await.unwrap();
+        let mut child = spawn(command).await.unwrap();
         let mut left = String::new();
         let mut stdout = child.take_stdout().unwrap();
         stdout.read_to_string(&mut left).unwrap();
@@ -252,9 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn missing_program_is_named() {
-        let error = spawn(Command::new("no-such-program"), DeathSignal::Kill)
-            .await
-            .unwrap_err();
+        let error = spawn(Command::new("no-such-program")).await.unwrap_err();
 
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert_eq!(error.to_string(), "cannot start `no-such-program`");
@@ -266,7 +246,7 @@ mod tests {
         let leaked = nix::unistd::dup(&leaked).unwrap(); // dup(2) drops the close-on-exec mark
         let mut command = shell("ls /proc/self/fd");
         command.stdout(Stdio::piped());
-        let mut child = spawn(command, DeathSignal::Kill).await.unwrap();
+        let mut child = spawn(command).await.unwrap();
         let mut open = String::new();
         let mut stdout = child.take_stdout().unwrap();
 

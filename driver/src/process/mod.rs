@@ -2,7 +2,8 @@
 //!
 //! [`spawn`] starts a `std::process::Command` so that
 //!
-//! - the kernel kills the child when this process dies, by `SIGKILL` too ([`DeathSignal`]);
+//! - the kernel kills the child when this process dies, even by `SIGKILL`, though not what the child has started: this
+//!   is for programs that start none;
 //! - the child leads its own process group: a Ctrl-C on the terminal does not reach it, and whatever it leaves in that
 //!   group when it ends, or when its [`Child`] is dropped, is killed;
 //! - it inherits no file descriptor but its standard three.
@@ -15,4 +16,4 @@ mod child;
 mod spawner;
 
 pub use child::{Child, Exit};
-pub use spawner::{DeathSignal, SpawnError, spawn};
+pub use spawner::{SpawnError, spawn};

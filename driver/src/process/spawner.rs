@@ -5,30 +5,11 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
-use nix::sys::signal::Signal;
 use nix::unistd::getpid;
 use tokio::sync::oneshot;
 
 use super::Child;
 use crate::sys;
-
-/// What the kernel sends to the child when this process dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeathSignal {
-    /// `SIGKILL`: cannot be ignored. The choice for a child without children of its own.
-    Kill,
-    /// `SIGTERM`: for programs such as git that pass their end on to helpers they started.
-    Term,
-}
-
-impl DeathSignal {
-    fn signal(self) -> Signal {
-        match self {
-            Self::Kill => Signal::SIGKILL,
-            Self::Term => Signal::SIGTERM,
-        }
-    }
-}
 
 /// A program could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +29,6 @@ impl SpawnError {
 
 struct Request {
     command: Command,
-    death_signal: DeathSignal,
     reply: oneshot::Sender<io::Result<Child>>,
 }
 
@@ -60,20 +40,16 @@ struct Request {
 /// # Errors
 ///
 /// The program is missing or cannot be executed, or the system is out of processes or memory.
-pub async fn spawn(command: Command, death_signal: DeathSignal) -> Result<Child, SpawnError> {
+pub async fn spawn(command: Command) -> Result<Child, SpawnError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    request(command, death_signal)
+    request(command)
         .await
         .map_err(|source| SpawnError { program, source })
 }
 
-async fn request(command: Command, death_signal: DeathSignal) -> io::Result<Child> {
+async fn request(command: Command) -> io::Result<Child> {
     let (reply, answer) = oneshot::channel();
-    let request = Request {
-        command,
-        death_signal,
-        reply,
-    };
+    let request = Request { command, reply };
     let gone = || io::Error::other("the thread that starts processes has ended");
     spawner()?.send(request).map_err(|_| gone())?;
     answer.await.map_err(|_| gone())?
@@ -101,16 +77,14 @@ fn spawner() -> io::Result<mpsc::Sender<Request>> {
 fn serve(requests: &mpsc::Receiver<Request>) {
     for request in requests {
         // An answer nobody waits for holds the child: dropping it kills.
-        let _ = request
-            .reply
-            .send(start(request.command, request.death_signal));
+        let _ = request.reply.send(start(request.command));
     }
 }
 
-fn start(mut command: Command, death_signal: DeathSignal) -> io::Result<Child> {
+fn start(mut command: Command) -> io::Result<Child> {
     use std::os::unix::process::CommandExt;
 
-    sys::tie_to_parent(&mut command, death_signal.signal(), getpid());
+    sys::tie_to_parent(&mut command, getpid());
     command.process_group(0);
     Child::watch(command.spawn()?)
 }

@@ -1,7 +1,5 @@
 //! Which of the backends runs a machine.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -21,39 +19,6 @@ pub enum Backend {
     /// QEMU's software emulation, even where KVM is usable.
     Qemu,
 }
-
-impl Backend {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Kvm => "kvm",
-            Self::Qemu => "qemu",
-        }
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Backend {
-    type Err = UnknownBackend;
-
-    fn from_str(name: &str) -> Result<Self, UnknownBackend> {
-        [Self::Auto, Self::Kvm, Self::Qemu]
-            .into_iter()
-            .find(|backend| backend.name() == name)
-            .ok_or_else(|| UnknownBackend(name.to_owned()))
-    }
-}
-
-/// A name that is no backend's.
-#[derive(Debug, thiserror::Error)]
-#[error("unknown backend `{0}`: choose auto, kvm or qemu")]
-pub struct UnknownBackend(String);
 
 /// A machine could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -105,22 +70,5 @@ async fn accelerator(backend: Backend) -> Result<Accelerator, StartError> {
             });
             Ok(Accelerator::Tcg)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_read_back_and_others_are_refused() {
-        for backend in [Backend::Auto, Backend::Kvm, Backend::Qemu] {
-            assert_eq!(backend.to_string().parse::<Backend>().unwrap(), backend);
-        }
-        let error = "xen".parse::<Backend>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown backend `xen`: choose auto, kvm or qemu"
-        );
     }
 }

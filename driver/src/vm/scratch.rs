@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::{self, DeathSignal, Exit, SpawnError};
+use crate::process::{self, Exit, SpawnError};
 
 /// Smallest scratch disk, in bytes: below, the file system itself takes most of the room.
 pub const MIN_SIZE: u64 = 16 * 1024 * 1024;
@@ -105,13 +105,12 @@ async fn format(path: &Path, size: u64) -> Result<(), ScratchError> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child =
-        process::spawn(command, DeathSignal::Kill)
-            .await
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => ScratchError::NotInstalled,
-                _ => ScratchError::Spawn(error),
-            })?;
+    let mut child = process::spawn(command)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ScratchError::NotInstalled,
+            _ => ScratchError::Spawn(error),
+        })?;
     let stderr = child.take_stderr();
     let exit = child.wait().await;
     if exit.success() {

@@ -16,7 +16,7 @@ use super::command::{self, Accelerator, Sockets};
 use super::error::QemuError;
 use super::qmp::{self, Monitor, Reason, ShutdownReason};
 use super::tsc;
-use crate::process::{self, Child, DeathSignal, Exit};
+use crate::process::{self, Child, Exit};
 use crate::vm::config::MachineConfig;
 use crate::vm::console::{Console, LastWords};
 use crate::vm::machine::{BoxFuture, EndCause, Machine, MachineEnd, MachineStats};
@@ -114,7 +114,7 @@ struct Process {
 
 impl Process {
     async fn spawn(command: Command) -> Result<Self, QemuError> {
-        let mut child = process::spawn(command, DeathSignal::Kill)
+        let mut child = process::spawn(command)
             .await
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => QemuError::NotInstalled,
