@@ -2,6 +2,9 @@
 //!
 //! A run's folder is locked (flock(2)) for as long as its process lives, however that ends. Whoever opens the state
 //! folder next removes the folders whose lock is free.
+//!
+//! All of it works on the disk and may wait for it: async callers open, make runs and drop them in
+//! `tokio::task::spawn_blocking`.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -271,6 +274,20 @@ mod tests {
             assert_eq!(mode(folder), 0o700, "{}", folder.display());
         }
         assert_eq!(mode(&state.path().join("lock")), 0o600);
+    }
+
+    #[tokio::test]
+    async fn runs_can_be_made_and_dropped_off_the_async_task() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().to_owned();
+
+        let run = tokio::task::spawn_blocking(move || StateDir::open(&path)?.create_run());
+        let run: RunDir = run.await.unwrap().unwrap();
+        tokio::task::spawn_blocking(move || drop(run))
+            .await
+            .unwrap();
+
+        assert_eq!(names(&root.path().join("runs")), 0);
     }
 
     #[test]
