@@ -9,6 +9,12 @@ use std::time::{Duration, Instant};
 
 use vk_driver::process::spawn;
 
+/// How long a child may take to die on a busy host; by itself it would live for [`CHILD_LIFE`].
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the child sleeps, in seconds.
+const CHILD_LIFE: &str = "600";
+
 /// Not a test: the process that the tests kill. Starts a child from a thread that ends, prints its id and hangs.
 #[test]
 #[ignore = "run by the other tests, in a process of its own"]
@@ -18,7 +24,7 @@ fn parent_with_a_child() {
         .unwrap();
     let mut command = Command::new("sleep");
     command
-        .arg("600")
+        .arg(CHILD_LIFE)
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let child = thread::spawn(move || runtime.block_on(spawn(command)))
@@ -44,7 +50,7 @@ fn is_running(pid: &str) -> bool {
 }
 
 #[test]
-fn child_dies_within_a_second_of_its_killed_parent_but_not_with_the_asking_thread() {
+fn child_dies_with_its_killed_parent_but_not_with_the_asking_thread() {
     let mut parent = start_parent();
     let lines = BufReader::new(parent.stdout.take().unwrap()).lines();
     let child = lines
@@ -60,7 +66,7 @@ fn child_dies_within_a_second_of_its_killed_parent_but_not_with_the_asking_threa
     parent.wait().unwrap();
 
     while is_running(&child) {
-        assert!(killed.elapsed() < Duration::from_secs(1), "child lives on");
+        assert!(killed.elapsed() < PATIENCE, "child lives on");
         thread::sleep(Duration::from_millis(5));
     }
 }

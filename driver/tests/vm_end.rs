@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::{SECOND, Vm, boot, config, in_time, is_running, processes_of};
+use support::{PATIENCE, SECOND, Vm, boot, config, in_time, is_running, processes_of};
+use tokio::time::timeout;
 use vk_driver::process::Exit;
 use vk_driver::vm::{Backend, EndCause, MachineConfig, MachineEnd, start};
 
@@ -78,9 +79,7 @@ async fn f35_killed_vmm_is_a_lost_vm() {
 
     kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL).unwrap();
 
-    let end = tokio::time::timeout(SECOND, vm.machine.wait())
-        .await
-        .unwrap();
+    let end = timeout(PATIENCE, vm.machine.wait()).await.unwrap();
     let EndCause::VmmLost { exit, .. } = end.cause else {
         panic!("{end}");
     };
@@ -89,14 +88,12 @@ async fn f35_killed_vmm_is_a_lost_vm() {
 }
 
 #[tokio::test]
-async fn kill_is_hard_quick_and_may_be_repeated() {
+async fn kill_is_hard_and_may_be_repeated() {
     let vm = boot("chatter").await;
     let process = process(&vm);
-    let started = Instant::now();
 
-    let end = vm.machine.kill().await;
+    let end = timeout(PATIENCE, vm.machine.kill()).await.unwrap();
 
-    assert!(started.elapsed() < SECOND);
     assert!(!is_running(process));
     assert_eq!(end.cause, EndCause::Killed);
     assert_eq!(vm.machine.kill().await, end);
@@ -108,9 +105,7 @@ async fn f77_stopped_vmm_can_be_killed() {
     let vm = boot("silent").await;
     kill(Pid::from_raw(process(&vm).cast_signed()), Signal::SIGSTOP).unwrap();
 
-    let end = tokio::time::timeout(SECOND, vm.machine.kill())
-        .await
-        .unwrap();
+    let end = timeout(PATIENCE, vm.machine.kill()).await.unwrap();
 
     assert_eq!(end.cause, EndCause::Killed);
 }
@@ -141,8 +136,8 @@ async fn dropped_machine_is_killed() {
 
     let dropped = Instant::now();
     while is_running(process) {
-        assert!(dropped.elapsed() < SECOND);
-        tokio::task::yield_now().await;
+        assert!(dropped.elapsed() < PATIENCE, "QEMU lives on");
+        tokio::time::sleep(SECOND / 100).await;
     }
 }
 

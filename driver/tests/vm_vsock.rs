@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Instant;
 
-use support::{SECOND, boot, config, dial, in_time, serving_vm};
+use support::{PATIENCE, SECOND, boot, config, dial, in_time, serving_vm};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use vk_driver::vm::{Backend, EndCause, start};
@@ -73,7 +73,7 @@ async fn f70_port_without_listener_is_refused_at_once() {
 
     let refused = dial(vm.machine.vsock_path(), 4711);
 
-    let stream = tokio::time::timeout(SECOND, refused).await.unwrap();
+    let stream = tokio::time::timeout(PATIENCE, refused).await.unwrap();
     assert!(stream.is_none());
 }
 
@@ -86,7 +86,7 @@ async fn f70_dial_to_a_guest_without_vsock_waits_and_ends_with_the_vm() {
 
     vm.machine.kill().await;
 
-    let ended = tokio::time::timeout(SECOND, waiting).await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, waiting).await.unwrap();
     assert!(ended.unwrap());
 }
 
@@ -152,7 +152,7 @@ async fn streams_end_when_the_vm_does() {
 
     for stream in [stream.get_mut(), &mut call] {
         let read = stream.read_u8();
-        let result = tokio::time::timeout(SECOND, read).await.unwrap();
+        let result = tokio::time::timeout(PATIENCE, read).await.unwrap();
         result.unwrap_err();
     }
     UnixStream::connect(path).await.unwrap_err();

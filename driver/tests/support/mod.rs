@@ -169,3 +169,7 @@ pub fn processes_of(folder: &Path) -> Vec<u32> {
 }
 
 pub const SECOND: Duration = Duration::from_secs(1);
+
+/// How long the end of a VM that was killed may take on a busy host: less than anything that would end it otherwise (a
+/// silent VMM is given up after 30 s).
+pub const PATIENCE: Duration = Duration::from_secs(10);
