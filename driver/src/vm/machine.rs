@@ -27,7 +27,7 @@ pub trait Machine: Send + Sync + fmt::Debug {
     /// What the machine has used so far; none once it has ended.
     fn stats(&self) -> Option<MachineStats>;
 
-    /// The last of what the guest wrote to its console (up to 64 KiB), fit for printing.
+    /// The last lines of the console, as in [`MachineEnd::console_tail`].
     fn console_tail(&self) -> String;
 }
 
@@ -45,7 +45,8 @@ pub struct MachineStats {
 pub struct MachineEnd {
     /// Why.
     pub cause: EndCause,
-    /// The console's last lines, fit for printing; empty if there are none.
+    /// The console's last lines, up to 12 of up to 200 characters, none of them blank: fit for printing and for the end
+    /// of an error's message. Empty if there are none.
     pub console_tail: String,
 }
 

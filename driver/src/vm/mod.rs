@@ -9,6 +9,7 @@ mod console;
 mod kvm;
 mod machine;
 mod qemu;
+mod quote;
 pub mod scratch;
 mod stats;
 mod vsock;

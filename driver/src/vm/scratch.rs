@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::quote::{last_lines, printable};
 use crate::process::{self, Exit, SpawnError};
 
 /// Smallest scratch disk, in bytes: below, the file system itself takes most of the room.
@@ -26,7 +27,7 @@ fn journal_mib(size: u64) -> u64 {
     (size >> 26).clamp(4, 64)
 }
 
-/// Most that is quoted of what `mke2fs` says, in bytes.
+/// Most that is read of what `mke2fs` says, in bytes.
 const MAX_MESSAGE: u64 = 4096;
 
 /// A scratch disk could not be made.
@@ -124,7 +125,7 @@ async fn format(path: &Path, size: u64) -> Result<(), ScratchError> {
     Err(ScratchError::Format {
         path: path.to_owned(),
         exit,
-        message: String::from_utf8_lossy(&message).trim().to_owned(),
+        message: last_lines(printable(&message).lines()),
     })
 }
 

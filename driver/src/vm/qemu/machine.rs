@@ -288,7 +288,7 @@ impl Machine for QemuMachine {
     }
 
     fn console_tail(&self) -> String {
-        self.console.text()
+        self.console.last_lines()
     }
 }
 
