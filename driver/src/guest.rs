@@ -21,9 +21,6 @@ use crate::vm::{
 /// connections reach vk in either order, moments apart.
 const NEWS: Duration = Duration::from_secs(1);
 
-/// Lines of the console that an error quotes.
-const QUOTED_LINES: usize = 12;
-
 /// What a guest is made of.
 #[derive(Clone, Debug)]
 pub struct GuestSpec {
@@ -86,17 +83,10 @@ pub enum BootError {
 
 /// A console's last lines as the end of a message.
 fn quoted(console: &str) -> String {
-    let lines: Vec<&str> = console
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    if lines.is_empty() {
+    if console.is_empty() {
         return String::new();
     }
-    let last = lines
-        .get(lines.len().saturating_sub(QUOTED_LINES)..)
-        .unwrap_or_default();
-    format!("; its console says:\n{}", last.join("\n"))
+    format!("; its console says:\n{console}")
 }
 
 /// What the agent is told on the kernel's command line.

@@ -78,6 +78,10 @@ struct State {
 
 impl Trace {
     /// A trace that is still empty.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a configuration makes one trace"
+    )]
     pub fn new(config: TraceConfig) -> Trace {
         let prefixes = config.token_prefixes.iter().map(String::as_str);
         let prefixes = tokens::prefixes(prefixes, config.mask_all_default_tokens);
