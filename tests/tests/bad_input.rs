@@ -190,7 +190,7 @@ fn image_options_that_are_not_honoured_are_refused() {
         ("entrypoint", json!(["/ep.sh"])),
     ] {
         let mut job = script(&["true"]);
-        job["image"] = json!({"name": ""});
+        job["image"] = json!({"name": "local/default"});
         job["image"][key] = value;
 
         refused(&job, "configuration");
