@@ -1,6 +1,5 @@
 //! The two disks, and the file system made of them.
 
-use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -12,7 +11,7 @@ use vk_agent_proto::boot::{ROOT_DISK, SCRATCH_DISK};
 
 use super::error::{BootError, During, failed};
 
-/// How long a disk or file system may take to appear. Modules are being loaded meanwhile.
+/// How long a disk may take to appear. It is there at once unless the host is badly loaded, or forgot it.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where the root disk is mounted in the initramfs.
@@ -37,7 +36,6 @@ pub(super) fn mount_all() -> Result<(), BootError> {
         fs::create_dir_all(folder).during(format_args!("making {folder}"))?;
     }
     await_disk(ROOT_DISK)?;
-    await_file_system("erofs")?;
     mount(
         Some(ROOT_DISK),
         LOWER,
@@ -59,7 +57,6 @@ pub(super) fn mount_all() -> Result<(), BootError> {
         "mounting the scratch disk from {SCRATCH_DISK}"
     ))?;
     prepare_scratch()?;
-    await_file_system("overlay")?;
     // `volatile`: syncing is for data that is kept. The overlay refuses a scratch disk that was used before.
     let options = "lowerdir=/lower,upperdir=/scratch/upper,workdir=/scratch/work,volatile";
     mount(
@@ -73,26 +70,11 @@ pub(super) fn mount_all() -> Result<(), BootError> {
 }
 
 fn await_disk(disk: &str) -> Result<(), BootError> {
-    appears(format_args!("disk {disk}"), || Path::new(disk).exists())
-}
-
-/// proc(5): `/proc/filesystems` has a line for each that the kernel knows by now.
-fn await_file_system(kind: &str) -> Result<(), BootError> {
-    appears(format_args!("file system {kind}"), || {
-        fs::read_to_string("/proc/filesystems").is_ok_and(|known| {
-            known
-                .lines()
-                .any(|line| line.split_whitespace().next_back() == Some(kind))
-        })
-    })
-}
-
-fn appears(what: impl Display, there: impl Fn() -> bool) -> Result<(), BootError> {
     let until = Instant::now() + APPEARS_WITHIN;
-    while !there() {
+    while !Path::new(disk).exists() {
         if Instant::now() >= until {
             return Err(failed(
-                format_args!("waiting for {what}"),
+                format_args!("waiting for disk {disk}"),
                 format!("it did not appear within {} s", APPEARS_WITHIN.as_secs()),
             ));
         }

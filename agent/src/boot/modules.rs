@@ -1,7 +1,4 @@
 //! Kernel modules, in the order that the initramfs lists them.
-//!
-//! Loading them is most of the boot's time, so it goes on beside everything else: who needs something of a
-//! module waits for that to appear.
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -82,27 +82,20 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     fs::write("/proc/self/oom_score_adj", "-1000").during("protecting the agent")?;
     let processes = Processes::start().during("starting the reaper")?;
     log.step("kernel file systems mounted");
-    let cgroups = in_background("cgroups", cgroup::set_up)?;
-    let modules = in_background("modules", || {
-        modules::load(Path::new(MODULES_ORDER), Path::new(MODULES_DIR))
-    })?;
-    if let Err(error) = disks::mount_all() {
-        // A module that did not load is the better reason.
-        if modules.is_finished() {
-            joined(modules)??;
-        }
-        return Err(error);
-    }
+    // One thing after the other, nothing beside it: the kernel patches its own code as controllers are enabled and
+    // modules load, and QEMU before 8.1 can hang a second processor that runs that code just then (it translates
+    // without the lock that keeps the code's page still).
+    let cgroups = cgroup::set_up().during("setting up cgroups")?;
+    log.step("cgroups set up");
+    modules::load(Path::new(MODULES_ORDER), Path::new(MODULES_DIR))?;
+    log.step("modules loaded");
+    disks::mount_all()?;
     log.step("disks mounted");
     let root = Root::open()?;
     nix::unistd::sethostname(&parameters.hostname).during("setting the host name")?;
     etc::write(&root, &parameters.hostname)?;
     sys::loopback_up().during("bringing the loopback interface up")?;
-    let cgroups = joined(cgroups)?.during("setting up cgroups")?;
-    log.step("cgroups set up");
     root.mount_all()?;
-    joined(modules)??;
-    log.step("modules loaded");
     root.switch()?;
     log.step("root switched");
     let agent = Agent::new(
@@ -143,23 +136,6 @@ fn mount_early() -> Result<(), BootError> {
         }
     }
     Ok(())
-}
-
-fn in_background<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, BootError> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(crate::STACK)
-        .spawn(work)
-        .during(format_args!("starting a thread for {name}"))
-}
-
-fn joined<T>(thread: JoinHandle<T>) -> Result<T, BootError> {
-    thread
-        .join()
-        .map_err(|_| failed("waiting for a thread", "it panicked"))
 }
 
 /// Connects to the host's ready port. The host listens before it starts the guest, but its end of the vsock
