@@ -83,7 +83,7 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     let processes = Processes::start().during("starting the reaper")?;
     log.step("kernel file systems mounted");
     // One thing after the other, nothing beside it: the kernel patches its own code as controllers are enabled and
-    // modules load, and QEMU before 8.1 can hang a second processor that runs that code just then (it translates
+    // modules load, and QEMU 7.2 can hang a second processor that runs that code just then (it translates
     // without the lock that keeps the code's page still).
     let cgroups = cgroup::set_up().during("setting up cgroups")?;
     log.step("cgroups set up");
