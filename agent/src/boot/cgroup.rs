@@ -33,6 +33,10 @@ const RESERVED: u64 = 32 << 20;
 /// Threads kept from commands, for agent and kernel.
 const RESERVED_THREADS: u64 = 512;
 
+/// Memory for each process or thread that commands may have, in bytes: a shell's least. A guest that lets more start
+/// than its memory holds spends its time evicting them, and needs as long to bury them.
+const MEMORY_PER_THREAD: u64 = 256 << 10;
+
 /// The calling thread's cgroup namespace.
 const NAMESPACE: &str = "/proc/thread-self/ns/cgroup";
 
@@ -51,8 +55,9 @@ pub(super) fn set_up() -> io::Result<Cgroups> {
     // cgroup itself.
     enable(commands.as_fd(), "+memory")?;
     let limit = |file, most: u64| cgroups::write(commands.as_fd(), file, &most.to_string());
-    limit("memory.max", memory_max()?)?;
-    limit("pids.max", pids_max()?)?;
+    let memory = memory_max()?;
+    limit("memory.max", memory)?;
+    limit("pids.max", pids_max(memory)?)?;
     Ok(Cgroups::new(commands, Some(namespace)))
 }
 
@@ -97,11 +102,12 @@ fn memory_max() -> io::Result<u64> {
     Ok(total - RESERVED.min(total / 4))
 }
 
-fn pids_max() -> io::Result<u64> {
+fn pids_max(memory: u64) -> io::Result<u64> {
     let number = |path| -> io::Result<u64> {
         let text = fs::read_to_string(path)?;
         text.trim().parse().map_err(io::Error::other)
     };
     let most = number("/proc/sys/kernel/threads-max")?.min(number("/proc/sys/kernel/pid_max")?);
-    Ok(most - RESERVED_THREADS.min(most / 4))
+    let most = most - RESERVED_THREADS.min(most / 4);
+    Ok(most.min(memory / MEMORY_PER_THREAD))
 }

@@ -12,8 +12,9 @@ use crate::job::settings::{StageTimeouts, format_duration};
 use crate::job::stage::Stage;
 use crate::job::variables::JobStatus;
 
-/// How long a killed stage may take to be reported as ended before the machine goes on without it.
-const KILL_MARGIN: Duration = Duration::from_secs(5);
+/// How long a killed stage may take to be reported as ended before the machine goes on without it. Under emulation a
+/// guest needs some ten seconds to bury the thousands of processes of a fork bomb.
+const KILL_MARGIN: Duration = Duration::from_secs(45);
 
 /// A place in the job's order; what stage it means is decided when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
