@@ -10,7 +10,9 @@ use tokio::sync::mpsc;
 use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
 use crate::guest::{BootError, Guest, GuestSpec};
 use crate::host::Host;
+use crate::images::{ImageError, ImagesError};
 use crate::job::CancelMode;
+use crate::root_image::RootImage;
 use crate::size::{SizeRequest, TooSmall};
 
 /// How long a cancelled command may take to end by itself; Docker's own grace.
@@ -63,6 +65,12 @@ pub enum CommandError {
     /// The VM would be too small.
     #[error(transparent)]
     Size(#[from] TooSmall),
+    /// The guest images cannot be used.
+    #[error(transparent)]
+    Images(#[from] ImagesError),
+    /// The image cannot be had.
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// The VM could not be made.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -106,8 +114,9 @@ pub async fn run_command(
     mut io: CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
     let size = spec.size.within(host.limits())?;
+    let image = RootImage::local(&host.images()?, &spec.image)?;
     let guest_spec = GuestSpec {
-        image: spec.image.clone(),
+        image,
         size,
         hostname: "vk".to_owned(),
     };

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use vk_agent_proto::boot;
 
-use crate::agent::{AgentClient, AgentError, ReadyListener};
+use crate::agent::{AgentClient, AgentError, PutTreeRequest, ReadyListener};
 use crate::host::Host;
-use crate::images::{ImageError, ImagesError};
+use crate::images::ImagesError;
+use crate::root_image::RootImage;
 use crate::size::{SCRATCH_BYTES, VmSize};
 use crate::state::{RunDir, StateDir, StateError};
 use crate::vm::scratch::{self, ScratchError};
@@ -21,11 +22,14 @@ use crate::vm::{
 /// connections reach vk in either order, moments apart.
 const NEWS: Duration = Duration::from_secs(1);
 
+/// A tar stream without entries: two blocks of zeros.
+const EMPTY_TAR: [u8; 1024] = [0; 1024];
+
 /// What a guest is made of.
 #[derive(Clone, Debug)]
 pub struct GuestSpec {
-    /// Image reference; empty for the default image.
-    pub image: String,
+    /// What it boots.
+    pub image: RootImage,
     /// Size of the VM.
     pub size: VmSize,
     /// Host name inside.
@@ -40,6 +44,8 @@ pub struct Guest {
     size: VmSize,
     run_dir: Mutex<Option<RunDir>>,
     work_dir: PathBuf,
+    /// Kept from removal as long as it is booted.
+    image: RootImage,
 }
 
 /// Why there is no guest.
@@ -52,9 +58,6 @@ pub enum BootError {
     /// The guest images cannot be used.
     #[error(transparent)]
     Images(#[from] ImagesError),
-    /// The image cannot be booted.
-    #[error(transparent)]
-    Image(#[from] ImageError),
     /// Work on the state folder was aborted: the runtime is shutting down.
     #[error("the work on the state folder was aborted")]
     Aborted(#[source] tokio::task::JoinError),
@@ -114,7 +117,6 @@ impl Guest {
     /// See [`BootError`].
     pub async fn boot(host: &Host, spec: GuestSpec) -> Result<Self, BootError> {
         let images = host.images()?;
-        let root = images.resolve(&spec.image)?;
         let run_dir = create_run(host).await?;
         let scratch = run_dir.path().join("scratch.ext4");
         scratch::create(&scratch, SCRATCH_BYTES).await?;
@@ -127,7 +129,7 @@ impl Guest {
             cmdline: kernel_words(&spec.hostname),
             disks: vec![
                 Disk {
-                    path: root,
+                    path: spec.image.rootfs().to_owned(),
                     access: DiskAccess::ReadOnly,
                 },
                 Disk {
@@ -165,6 +167,7 @@ impl Guest {
             size: spec.size,
             run_dir,
             work_dir,
+            image: spec.image,
         })
     }
 
@@ -172,6 +175,30 @@ impl Guest {
     #[must_use]
     pub fn agent(&self) -> &AgentClient {
         &self.agent
+    }
+
+    /// Makes the folder `path` and what is missing above it, each for `owner` (the agent's notation; none is root).
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError`]; of kind [`vk_agent_proto::FailureKind::UnknownUser`] if the image knows no such user.
+    pub async fn make_folder(&self, path: &str, owner: Option<&str>) -> Result<(), AgentError> {
+        let request = PutTreeRequest {
+            dest: path.to_owned(),
+            mkdir: true,
+            wipe: false,
+            owner: owner.map(str::to_owned),
+        };
+        self.agent
+            .put_tree(request, EMPTY_TAR.as_slice())
+            .await
+            .map(|_| ())
+    }
+
+    /// What it booted.
+    #[must_use]
+    pub fn image(&self) -> &RootImage {
+        &self.image
     }
 
     /// Size of the VM.

@@ -14,6 +14,7 @@ pub mod job;
 pub mod output;
 pub mod process;
 pub mod report;
+pub mod root_image;
 pub mod size;
 pub mod sources;
 pub mod state;

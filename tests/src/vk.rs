@@ -64,7 +64,6 @@ pub struct Vk {
 }
 
 /// How a `vk gitlab run` ended.
-#[derive(Debug)]
 pub struct JobRun {
     /// Exit status of the command.
     pub status: i32,
@@ -74,6 +73,20 @@ pub struct JobRun {
     pub stderr: String,
     /// The result's JSON; null when none was written.
     pub result: Value,
+}
+
+impl std::fmt::Debug for JobRun {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // For failed assertions: the trace is to be read.
+        write!(
+            out,
+            "status {}, result {}\n{}\n{}",
+            self.status,
+            self.result,
+            self.text(),
+            self.stderr
+        )
+    }
 }
 
 impl JobRun {

@@ -8,6 +8,7 @@ use vk_hub_proto::job::{CiJob, Failure};
 
 use super::JobOptions;
 use super::feature_flags::FeatureFlag;
+use super::image_process::ImageProcess;
 use super::machine::StageFailure;
 use super::plan::{Cases, Plan};
 use super::runner::RefusedJob;
@@ -28,15 +29,25 @@ pub(super) struct JobContext {
     pub(super) environment: JobEnvironment,
     guest: OnceLock<Arc<Guest>>,
     tools: OnceLock<ImageTools>,
+    process: OnceLock<ImageProcess>,
 }
 
 /// What the job's image has that scripts depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageTools {
-    /// The shell that reads scripts.
-    pub(super) shell: Shell,
+    /// The shell that reads scripts; none in an image without one.
+    pub(super) shell: Option<ImageShell>,
     /// Whether there is git.
     pub(super) has_git: bool,
+}
+
+/// A shell of the job's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ImageShell {
+    /// What it understands.
+    pub(super) dialect: Shell,
+    /// Where it is, or its name to look for in the image's PATH.
+    pub(super) program: &'static str,
 }
 
 impl JobContext {
@@ -64,6 +75,7 @@ impl JobContext {
             environment,
             guest: OnceLock::new(),
             tools: OnceLock::new(),
+            process: OnceLock::new(),
         })
     }
 
@@ -128,10 +140,12 @@ impl JobContext {
     /// What scripts are made from.
     pub(super) fn script<'a>(&'a self, environment: &'a JobEnvironment) -> ScriptContext<'a> {
         let tools = self.tools();
+        let dialect = tools.shell.map(|shell| shell.dialect);
         ScriptContext {
             job: &self.job,
             environment,
-            shell: tools.shell,
+            // An entry point of an image without a shell may still bring one up: by the image's `sh`, so to say.
+            shell: dialect.unwrap_or(Shell::Sh),
             has_git: tools.has_git,
             host_name: self.host.name(),
         }
@@ -140,7 +154,10 @@ impl JobContext {
     /// What the image has; bash and git until that is known.
     pub(super) fn tools(&self) -> ImageTools {
         self.tools.get().copied().unwrap_or(ImageTools {
-            shell: Shell::Bash,
+            shell: Some(ImageShell {
+                dialect: Shell::Bash,
+                program: "bash",
+            }),
             has_git: true,
         })
     }
@@ -149,6 +166,17 @@ impl JobContext {
     pub(super) fn image_has(&self, tools: ImageTools) {
         // Set once: there is one prepare_script.
         let _ = self.tools.set(tools);
+    }
+
+    /// How scripts start in the image; as in one that says nothing until it is known.
+    pub(super) fn process(&self) -> ImageProcess {
+        self.process.get().cloned().unwrap_or_default()
+    }
+
+    /// Takes note of how scripts start in the image.
+    pub(super) fn process_is(&self, process: ImageProcess) {
+        // Set once: there is one prepare_executor.
+        let _ = self.process.set(process);
     }
 
     /// The size the job asks for.

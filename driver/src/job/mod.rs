@@ -2,6 +2,7 @@
 
 mod context;
 pub mod feature_flags;
+mod image_process;
 mod machine;
 mod options;
 mod plan;

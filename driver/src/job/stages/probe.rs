@@ -1,62 +1,81 @@
 //! What the job's image has: looked at once, before the first script.
 
-use bytes::Bytes;
-
-use super::io::{StageIo, StageOutput};
-use super::script::program;
-use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
+use super::io::StageIo;
+use crate::agent::{AgentError, ExecEvent, FailureKind, Stdin};
 use crate::guest::Guest;
-use crate::job::context::{ImageTools, JobContext, system};
+use crate::job::context::{ImageShell, ImageTools, JobContext, configuration, system};
 use crate::job::machine::StageFailure;
 use crate::job::script::Shell;
 use crate::report::chain;
 
-/// Names what is there, a word each.
-const QUESTION: &str = "for tool in bash git; do \
-    if command -v \"$tool\" >/dev/null 2>&1; then echo \"$tool\"; fi; done";
+/// Names the first shell that is there, then git, a line each.
+const QUESTION: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
+    /usr/local/bin/sh /usr/bin/sh /bin/sh /busybox/sh; do \
+    if [ -x \"$shell\" ]; then echo \"$shell\"; break; fi; done; \
+    if command -v git >/dev/null 2>&1; then echo git; fi";
+
+/// Where GitLab Runner looks for a shell in an image, in its order (facts, build §2.10).
+const SHELLS: [ImageShell; 7] = [
+    shell(Shell::Bash, "/usr/local/bin/bash"),
+    shell(Shell::Bash, "/usr/bin/bash"),
+    shell(Shell::Bash, "/bin/bash"),
+    shell(Shell::Sh, "/usr/local/bin/sh"),
+    shell(Shell::Sh, "/usr/bin/sh"),
+    shell(Shell::Sh, "/bin/sh"),
+    shell(Shell::Sh, "/busybox/sh"),
+];
+
+/// Who is asked, in this order: an image may have its one shell in an unusual place.
+const ASKED: [ImageShell; 4] = [
+    shell(Shell::Sh, "sh"),
+    shell(Shell::Sh, "/bin/sh"),
+    shell(Shell::Bash, "bash"),
+    shell(Shell::Sh, "/busybox/sh"),
+];
+
+const fn shell(dialect: Shell, program: &'static str) -> ImageShell {
+    ImageShell { dialect, program }
+}
 
 /// Bytes of the answer that are looked at: the longest true one is short.
 const ANSWER_LIMIT: usize = 64;
-
-/// Says in the trace what GitLab Runner's Docker executor says of an image without a shell (facts, build §2.10).
-const NO_SHELL: &str = "shell not found\n";
 
 /// Finds the shell that will read scripts, and whether there is git.
 ///
 /// # Errors
 ///
-/// An image without any shell fails as a script that ended with 1.
+/// If the guest cannot be asked, or the image does not know the user whom the job is to run as.
 pub(super) async fn run(context: &JobContext, io: &mut StageIo) -> Result<(), StageFailure> {
     let guest = context
         .guest()
         .ok_or_else(|| system("there is no VM to look into".to_owned()))?;
-    // Most images have a small sh beside bash; one without it may have bash alone.
-    for shell in [Shell::Sh, Shell::Bash] {
+    for asked in ASKED {
         let answer = tokio::select! {
-            answer = ask(&guest, program(shell)) => answer,
+            answer = ask(context, &guest, asked.program) => answer,
             _ = io.stop.stopped() => return Err(system("the shell was stopped".to_owned())),
         };
         match answer {
             Ok(answer) => {
-                context.image_has(tools(&answer, shell));
+                context.image_has(tools(&answer, asked));
                 return Ok(());
             }
             Err(error) if is_missing(&error) => {}
+            Err(error) if error.kind() == Some(FailureKind::UnknownUser) => {
+                return Err(configuration(chain(&error)));
+            }
             Err(error) => return Err(system(chain(&error))),
         }
     }
-    io.out
-        .send(StageOutput::Stderr(Bytes::from_static(NO_SHELL.as_bytes())))
-        .await;
-    Err(StageFailure::exit(1))
+    context.image_has(ImageTools {
+        shell: None,
+        has_git: false,
+    });
+    Ok(())
 }
 
-async fn ask(guest: &Guest, shell: &str) -> Result<Vec<u8>, AgentError> {
+async fn ask(context: &JobContext, guest: &Guest, shell: &str) -> Result<Vec<u8>, AgentError> {
     let argv = [shell, "-c", QUESTION].map(str::to_owned).to_vec();
-    let request = ExecRequest {
-        argv,
-        ..ExecRequest::default()
-    };
+    let request = context.process().plain(argv);
     let mut exec = guest.agent().exec(request, Stdin::None).await?;
     let mut answer = Vec::new();
     loop {
@@ -71,12 +90,15 @@ async fn ask(guest: &Guest, shell: &str) -> Result<Vec<u8>, AgentError> {
     }
 }
 
-fn tools(answer: &[u8], asked: Shell) -> ImageTools {
-    let has = |name: &[u8]| answer.split(|byte| *byte == b'\n').any(|word| word == name);
-    let shell = if has(b"bash") { Shell::Bash } else { asked };
+fn tools(answer: &[u8], asked: ImageShell) -> ImageTools {
+    let has = |name: &str| {
+        let mut lines = answer.split(|byte| *byte == b'\n');
+        lines.any(|line| line == name.as_bytes())
+    };
+    let found = SHELLS.into_iter().find(|shell| has(shell.program));
     ImageTools {
-        shell,
-        has_git: has(b"git"),
+        shell: Some(found.unwrap_or(asked)),
+        has_git: has("git"),
     }
 }
 
@@ -91,14 +113,16 @@ fn is_missing(error: &AgentError) -> bool {
 mod tests {
     use super::*;
 
+    const SH: ImageShell = shell(Shell::Sh, "sh");
+
     #[test]
     fn bash_is_taken_where_it_is() {
-        let tools = tools(b"bash\ngit\n", Shell::Sh);
+        let tools = tools(b"/usr/bin/bash\ngit\n", SH);
 
         assert_eq!(
             tools,
             ImageTools {
-                shell: Shell::Bash,
+                shell: Some(shell(Shell::Bash, "/usr/bin/bash")),
                 has_git: true
             }
         );
@@ -107,22 +131,27 @@ mod tests {
     #[test]
     fn an_image_with_sh_alone_has_that() {
         assert_eq!(
-            tools(b"", Shell::Sh),
+            tools(b"/bin/sh\n", SH),
             ImageTools {
-                shell: Shell::Sh,
+                shell: Some(shell(Shell::Sh, "/bin/sh")),
                 has_git: false
             }
         );
     }
 
     #[test]
+    fn a_shell_in_an_unusual_place_is_used_as_it_was_found() {
+        assert_eq!(tools(b"", SH).shell, Some(SH));
+    }
+
+    #[test]
     fn words_that_only_hold_a_name_say_nothing() {
-        let tools = tools(b"bashful\nlegit\n", Shell::Sh);
+        let tools = tools(b"/usr/bin/bashful\nlegit\n", SH);
 
         assert_eq!(
             tools,
             ImageTools {
-                shell: Shell::Sh,
+                shell: Some(SH),
                 has_git: false
             }
         );

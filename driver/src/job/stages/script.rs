@@ -1,16 +1,27 @@
 //! Stages whose work is a script in the guest's shell (facts, build §2.10).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::Moment;
 use super::io::{StageIo, StageOutput};
-use crate::agent::{ExecEvent, ExecRequest, Stdin};
+use super::prepare::hostname;
+use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
 use crate::guest::Guest;
-use crate::job::context::{JobContext, configuration, system};
+use crate::job::context::{ImageShell, JobContext, configuration, system};
 use crate::job::machine::{STOP_GRACE, StageFailure, StopMode};
-use crate::job::script::{Shell, stage_script};
+use crate::job::script::stage_script;
 use crate::job::stage::Stage;
+use crate::job::variables::JobEnvironment;
 use crate::report::chain;
+
+/// What GitLab Runner's Docker executor prints for an image without a shell (facts, build §2.10).
+const NO_SHELL: &str = "shell not found\n";
+
+/// What a shell answers for a command that does not exist, and for one that is no program (POSIX shell, 2.8.2).
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
 
 /// Runs the script of `stage`.
 pub(super) async fn run_stage(
@@ -22,44 +33,85 @@ pub(super) async fn run_stage(
     let environment = context.environment_at(moment.status);
     let script = stage_script(stage, &context.script(&environment))
         .map_err(|error| configuration(error.to_string()))?;
-    match script {
-        Some(script) => run(context, script, &mut io).await,
-        None => Ok(()),
+    let Some(script) = script else {
+        return Ok(());
+    };
+    match (stage, context.tools().shell) {
+        (Stage::Step(_) | Stage::AfterScript, shell) => {
+            step(context, &environment, shell, script, &mut io).await
+        }
+        (_, Some(_)) => run(context, script, &mut io).await,
+        // In an image without a shell only an entry point can do something.
+        (Stage::PrepareScript, None) => {
+            say_place(context, &io).await;
+            Ok(())
+        }
+        (_, None) => Ok(()),
     }
 }
 
-/// Runs `script` in the guest: output to the trace, a non-zero exit as a failure.
+/// Runs `script`, which is none of a step, in the guest: output to the trace, a non-zero exit as a failure.
 pub(super) async fn run(
     context: &JobContext,
     script: String,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
-    let guest = context
-        .guest()
-        .ok_or_else(|| system("there is no VM to run the script in".to_owned()))?;
-    let shell = program(context.tools().shell);
-    run_in(&guest, shell, script, io).await
+    let Some(shell) = context.tools().shell else {
+        return no_shell(io).await;
+    };
+    let request = context.process().plain(vec![shell.program.to_owned()]);
+    let guest = guest(context)?;
+    run_in(&guest, request, script, io).await
 }
 
-/// The shell's program, looked for in the image's PATH.
-pub(super) fn program(shell: Shell) -> &'static str {
-    match shell {
-        Shell::Bash => "bash",
-        Shell::Sh => "sh",
+/// Runs the script of a step: through the image's entry point, where it has one.
+async fn step(
+    context: &JobContext,
+    environment: &JobEnvironment,
+    shell: Option<ImageShell>,
+    script: String,
+    io: &mut StageIo,
+) -> Result<(), StageFailure> {
+    let process = context.process();
+    if shell.is_none() && !process.has_entrypoint() {
+        return no_shell(io).await;
     }
+    let program = shell.map_or("sh", |shell| shell.program);
+    let request = process.step(program, environment.variables());
+    let guest = guest(context)?;
+    run_in(&guest, request, script, io).await
+}
+
+fn guest(context: &JobContext) -> Result<Arc<Guest>, StageFailure> {
+    context
+        .guest()
+        .ok_or_else(|| system("there is no VM to run the script in".to_owned()))
+}
+
+async fn no_shell(io: &StageIo) -> Result<(), StageFailure> {
+    let line = Bytes::from_static(NO_SHELL.as_bytes());
+    io.out.send(StageOutput::Stdout(line)).await;
+    Err(StageFailure::exit(1))
+}
+
+/// The line of `prepare_script`, where no shell can print it (facts, build §2.5).
+async fn say_place(context: &JobContext, io: &StageIo) {
+    let via = context.host.name().map(|name| format!(" via {name}"));
+    let line = format!(
+        "Running on {}{}...\n",
+        hostname(context),
+        via.unwrap_or_default()
+    );
+    io.out.send(StageOutput::Stdout(line.into())).await;
 }
 
 async fn run_in(
     guest: &Guest,
-    shell: &str,
+    mut request: ExecRequest,
     script: String,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
-    let request = ExecRequest {
-        argv: vec![shell.to_owned()],
-        kill_grace_ms: STOP_GRACE.as_secs() * 1000,
-        ..ExecRequest::default()
-    };
+    request.kill_grace_ms = STOP_GRACE.as_secs() * 1000;
     let mut exec = guest
         .agent()
         .exec(request, Stdin::Bytes(Bytes::from(script)))
@@ -79,9 +131,11 @@ async fn run_in(
                 continue;
             }
             () = io.out.send_held(&mut held), if held.is_some() => continue,
-            event = exec.next_event(), if held.is_none() => {
-                event.map_err(|error| system(chain(&error)))?
-            }
+            event = exec.next_event(), if held.is_none() => event,
+        };
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => return not_started(&error, io).await,
         };
         match event {
             ExecEvent::Stdout(bytes) => held = Some(StageOutput::Stdout(bytes)),
@@ -96,6 +150,20 @@ async fn run_in(
             }
         }
     }
+}
+
+/// What a command that did not start, or was lost, means for the stage. A program of the image that is not there is
+/// the job's affair: it ends as in a shell.
+async fn not_started(error: &AgentError, io: &StageIo) -> Result<(), StageFailure> {
+    let code = match error.kind() {
+        Some(FailureKind::CommandNotFound) => NOT_FOUND,
+        Some(FailureKind::NotExecutable) => NOT_EXECUTABLE,
+        Some(FailureKind::UnknownUser) => return Err(configuration(chain(error))),
+        _ => return Err(system(chain(error))),
+    };
+    let line = format!("{}\n", chain(error));
+    io.out.send(StageOutput::Stderr(line.into())).await;
+    Err(StageFailure::exit(code))
 }
 
 /// What an exit code means for the stage.

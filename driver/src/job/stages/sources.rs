@@ -228,6 +228,8 @@ async fn put(
         .ok_or_else(|| system("there is no VM to put the sources into".to_owned()))?;
     let strategy = environment.settings().strategy;
     let put = async {
+        let process = context.process();
+        let put_request = |dest, wipe| put_request(dest, wipe, process.user());
         let project = put_request(&environment.dirs().project, strategy != GitStrategy::None);
         let tree = guest
             .agent()
@@ -245,12 +247,12 @@ async fn put(
     }
 }
 
-fn put_request(dest: &str, wipe: bool) -> PutTreeRequest {
+fn put_request(dest: &str, wipe: bool, owner: Option<&str>) -> PutTreeRequest {
     PutTreeRequest {
         dest: dest.to_owned(),
         mkdir: true,
         wipe,
-        owner: None,
+        owner: owner.map(str::to_owned),
     }
 }
 

@@ -1,0 +1,236 @@
+//! How a job's scripts are started in its image, as GitLab Runner's Docker executor starts them.
+//!
+//! A step's shell runs as the image's user, with the image's variables, through its entry point. The scripts around
+//! the steps, which GitLab Runner runs in a helper image of its own, run as the same user without the entry point: so
+//! all that a job finds in its folders belongs to the one who works there.
+
+use vk_hub_proto::job::Image;
+use vk_hub_proto::job::variables::Variables;
+
+use crate::agent::ExecRequest;
+use crate::root_image::ProcessDefaults;
+
+/// What an entry point is handed: finds the shell that will read the script, in GitLab Runner's order (facts, build
+/// §2.10).
+const FIND_SHELL: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
+    /usr/local/bin/sh /usr/bin/sh /bin/sh /busybox/sh; do \
+    if [ -x \"$shell\" ]; then exec \"$shell\"; fi; done; echo shell not found; exit 1";
+
+/// How processes of the job start in its image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ImageProcess {
+    env: Vec<(String, String)>,
+    user: Option<String>,
+    working_dir: Option<String>,
+    entrypoint: Vec<String>,
+}
+
+impl ImageProcess {
+    /// From what the image says and what the job says of it.
+    ///
+    /// An entry point of the job replaces the image's; that of one empty word leaves none, as with Docker.
+    pub(super) fn new(
+        defaults: ProcessDefaults,
+        image: Option<&Image>,
+        variables: &Variables,
+    ) -> Self {
+        let ProcessDefaults {
+            env,
+            user,
+            working_dir,
+            entrypoint,
+            cmd: _,
+        } = defaults;
+        let wanted = image.and_then(|image| image.user.as_deref());
+        let wanted = wanted.map(|user| variables.expand(user));
+        let entrypoint = match image {
+            Some(image) if !image.entrypoint.is_empty() => image.entrypoint.clone(),
+            _ => entrypoint,
+        };
+        Self {
+            env,
+            user: wanted
+                .filter(|user| !user.is_empty())
+                .or(user)
+                .filter(|user| !is_root(user)),
+            working_dir,
+            entrypoint: match entrypoint.as_slice() {
+                [word] if word.is_empty() => Vec::new(),
+                _ => entrypoint,
+            },
+        }
+    }
+
+    /// Who the scripts run as, in the agent's notation; none is root.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The folder that steps start in, if the image names one.
+    pub(super) fn working_dir(&self) -> Option<&str> {
+        self.working_dir.as_deref()
+    }
+
+    /// Whether the steps' shells are started by a program of the image.
+    pub(super) fn has_entrypoint(&self) -> bool {
+        !self.entrypoint.is_empty()
+    }
+
+    /// A program of the scripts around the steps.
+    pub(super) fn plain(&self, argv: Vec<String>) -> ExecRequest {
+        ExecRequest {
+            argv,
+            env: self.env.clone(),
+            user: self.user.clone(),
+            ..ExecRequest::default()
+        }
+    }
+
+    /// The shell of a step: `shell`, or what the entry point makes of it. An entry point sees the job's variables,
+    /// which the script exports only later.
+    pub(super) fn step(&self, shell: &str, variables: &Variables) -> ExecRequest {
+        let mut request = self.plain(vec![shell.to_owned()]);
+        request.cwd.clone_from(&self.working_dir);
+        if self.has_entrypoint() {
+            request.argv.clone_from(&self.entrypoint);
+            request
+                .argv
+                .extend(["sh", "-c", FIND_SHELL].map(str::to_owned));
+            request.env.extend(exported(variables));
+        }
+        request
+    }
+}
+
+fn is_root(user: &str) -> bool {
+    matches!(user, "root" | "0" | "0:0" | "root:root")
+}
+
+/// What can be a variable of a process; the path in place of a file variable's content.
+fn exported(variables: &Variables) -> impl Iterator<Item = (String, String)> {
+    variables
+        .iter()
+        .filter(|variable| {
+            !variable.key.is_empty()
+                && !variable.key.contains(['=', '\0'])
+                && !variable.value.contains('\0')
+        })
+        .map(|variable| {
+            let value = if variable.file {
+                variables.file_path(&variable.key)
+            } else {
+                variable.value.clone()
+            };
+            (variable.key.clone(), value)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vk_hub_proto::job::Variable;
+
+    fn defaults() -> ProcessDefaults {
+        ProcessDefaults {
+            env: vec![("FROM".into(), "image".into())],
+            user: Some("nobody".into()),
+            working_dir: Some("/srv".into()),
+            entrypoint: vec!["/ep.sh".into()],
+            cmd: vec!["bash".into()],
+        }
+    }
+
+    fn variables(list: &[(&str, &str, bool)]) -> Variables {
+        Variables::new(
+            list.iter()
+                .map(|(key, value, file)| Variable {
+                    key: (*key).into(),
+                    value: (*value).into(),
+                    file: *file,
+                    ..Variable::default()
+                })
+                .collect(),
+        )
+    }
+
+    fn with(image: &Image) -> ImageProcess {
+        ImageProcess::new(defaults(), Some(image), &variables(&[("U", "ci", false)]))
+    }
+
+    fn words(list: &[&str]) -> Vec<String> {
+        list.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_step_goes_through_the_images_entry_point_and_sees_the_jobs_variables() {
+        let process = ImageProcess::new(defaults(), None, &Variables::default());
+        let job = variables(&[
+            ("FROM", "job", false),
+            ("CERT", "pem", true),
+            ("RUNNER_TEMP_PROJECT_DIR", "/b.tmp", false),
+            ("NOT=A NAME", "x", false),
+        ]);
+
+        let request = process.step("/bin/bash", &job);
+
+        assert_eq!(request.argv, words(&["/ep.sh", "sh", "-c", FIND_SHELL]));
+        assert_eq!(request.user.as_deref(), Some("nobody"));
+        assert_eq!(request.cwd.as_deref(), Some("/srv"));
+        let env = |key: &str| {
+            let mut of_key = request.env.iter().filter(|(name, _)| name == key);
+            of_key.next_back().map(|(_, value)| value.as_str())
+        };
+        assert_eq!(env("FROM"), Some("job"));
+        assert_eq!(env("CERT"), Some("/b.tmp/CERT"));
+        assert_eq!(env("NOT=A NAME"), None);
+    }
+
+    #[test]
+    fn scripts_around_the_steps_run_as_the_same_user_without_the_entry_point() {
+        let process = ImageProcess::new(defaults(), None, &Variables::default());
+
+        let request = process.plain(words(&["/bin/sh"]));
+
+        assert_eq!(request.argv, words(&["/bin/sh"]));
+        assert_eq!(request.env, defaults().env);
+        assert_eq!(request.user.as_deref(), Some("nobody"));
+    }
+
+    #[test]
+    fn the_jobs_entry_point_and_user_replace_the_images() {
+        let process = with(&Image {
+            entrypoint: words(&["/usr/bin/env", "X=1"]),
+            user: Some("$U:100".into()),
+            ..Image::default()
+        });
+
+        let request = process.step("bash", &Variables::default());
+
+        assert_eq!(request.argv[..2], words(&["/usr/bin/env", "X=1"]));
+        assert_eq!(request.user.as_deref(), Some("ci:100"));
+    }
+
+    #[test]
+    fn an_entry_point_of_one_empty_word_is_none() {
+        let process = with(&Image {
+            entrypoint: words(&[""]),
+            ..Image::default()
+        });
+
+        assert_eq!(
+            process.step("bash", &Variables::default()).argv,
+            words(&["bash"])
+        );
+    }
+
+    #[test]
+    fn root_by_any_name_needs_no_user() {
+        for user in ["root", "0", "0:0"] {
+            let image = Image {
+                user: Some(user.into()),
+                ..Image::default()
+            };
+            assert_eq!(with(&image).user(), None, "{user}");
+        }
+    }
+}
