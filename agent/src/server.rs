@@ -109,6 +109,10 @@ fn serve_one(agent: &Agent, host: &File) {
             Ok(summary) => Reply::Done(summary),
             Err(failure) => Reply::Failed(failure.into()),
         },
+        Request::Archive(_) | Request::Extract(_) => {
+            let failure = Failure::new(FailureKind::BadRequest, "archives are not served yet");
+            Reply::Failed(failure.into())
+        }
         Request::Stats => match stats::read(agent) {
             Ok(stats) => Reply::Stats(stats),
             Err(failure) => Reply::Failed(failure.into()),

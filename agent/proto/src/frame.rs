@@ -12,6 +12,9 @@ pub const MAX_CONTROL: usize = 1 << 20;
 /// Most bytes of a data frame. What a reader must be ready to hold; senders use as much as they have.
 pub const MAX_DATA: usize = 256 << 10;
 
+/// Most bytes of a line frame's JSON: a path is at most 4 KiB, and each byte may need six in JSON.
+pub const MAX_LINE: usize = 64 << 10;
+
 /// Bytes of standard input that the host may send before the agent has granted more with
 /// [`Kind::StdinRoom`], and so the most that the agent ever holds. Input that waits for a command that does not
 /// read it must not stand in the way of a `Cancel`.
@@ -37,6 +40,10 @@ pub enum Kind {
     TreeEnd = 0x13,
     /// The agent will take so many more bytes of standard input: a little-endian `u32` ([`encode_room`]).
     StdinRoom = 0x14,
+    /// No more of the archive. Empty.
+    ArchiveEnd = 0x15,
+    /// [`crate::Line`], agent to host: a line for the job's trace.
+    Line = 0x16,
     /// Bytes for the command's standard input.
     Stdin = 0x20,
     /// Bytes of the command's standard output.
@@ -45,6 +52,8 @@ pub enum Kind {
     Stderr = 0x22,
     /// Bytes of a tar stream.
     Tree = 0x23,
+    /// Bytes of an archive.
+    Archive = 0x24,
 }
 
 impl Kind {
@@ -58,10 +67,13 @@ impl Kind {
             0x12 => Self::StdinEof,
             0x13 => Self::TreeEnd,
             0x14 => Self::StdinRoom,
+            0x15 => Self::ArchiveEnd,
+            0x16 => Self::Line,
             0x20 => Self::Stdin,
             0x21 => Self::Stdout,
             0x22 => Self::Stderr,
             0x23 => Self::Tree,
+            0x24 => Self::Archive,
             _ => return None,
         })
     }
@@ -72,9 +84,10 @@ impl Kind {
         match self {
             Self::Hello => 4096,
             Self::Request | Self::Reply => MAX_CONTROL,
-            Self::Cancel | Self::Kill | Self::StdinEof | Self::TreeEnd => 0,
+            Self::Cancel | Self::Kill | Self::StdinEof | Self::TreeEnd | Self::ArchiveEnd => 0,
             Self::StdinRoom => 4,
-            Self::Stdin | Self::Stdout | Self::Stderr | Self::Tree => MAX_DATA,
+            Self::Line => MAX_LINE,
+            Self::Stdin | Self::Stdout | Self::Stderr | Self::Tree | Self::Archive => MAX_DATA,
         }
     }
 }

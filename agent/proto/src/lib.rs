@@ -15,6 +15,8 @@
 //! | [`Request::Exec`] | `Stdin`…, `StdinEof`, any time `Cancel` or `Kill` | `Stdout`, `Stderr`, `StdinRoom`…, [`Reply::Exited`] |
 //! | [`Request::PutTree`] | `Tree`…, `TreeEnd` | [`Reply::Done`] |
 //! | [`Request::GetTree`] | | `Tree`…, `TreeEnd`, [`Reply::Done`] |
+//! | [`Request::Archive`] | | `Line`…, `Archive`… and `Line`… mixed, `ArchiveEnd`, [`Reply::Archived`] |
+//! | [`Request::Extract`] | `Archive`…, `ArchiveEnd` | `Line`…, [`Reply::Extracted`] |
 //! | [`Request::Stats`] | | [`Reply::Stats`] |
 //! | [`Request::Shutdown`] | | [`Reply::Done`], then the guest powers off |
 //!
@@ -24,13 +26,19 @@
 //! [`Reply::Failed`] may stand in place of any other reply, and of what would still come before it. A host
 //! that closes the connection of an exec kills it.
 
+mod archive;
 pub mod boot;
 pub mod bridge;
 pub mod frame;
 mod hello;
 mod message;
 
-pub use frame::{Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA, STDIN_WINDOW};
+pub use archive::{
+    Archive, ArchiveFormat, ArchiveSummary, Extract, ExtractSummary, Level, Line, Severity,
+};
+pub use frame::{
+    Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA, MAX_LINE, STDIN_WINDOW,
+};
 pub use hello::{Hello, HelloError, MAGIC, PROTOCOL_VERSION};
 pub use message::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::archive::{Archive, ArchiveSummary, Extract, ExtractSummary};
+
 /// What the host asks for, one per connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -12,6 +14,10 @@ pub enum Request {
     PutTree(PutTree),
     /// Pack a file or folder as a tar stream.
     GetTree(GetTree),
+    /// Choose files of a project and put them into an archive.
+    Archive(Archive),
+    /// Unpack an archive.
+    Extract(Extract),
     /// Tell how the guest fares.
     Stats,
     /// Power off. Nothing is written back first: the scratch disk ends with its guest.
@@ -77,6 +83,10 @@ pub enum Reply {
     Exited(Exited),
     /// A tree was moved, or the guest is about to power off.
     Done(TreeSummary),
+    /// All of an archive was sent, or nothing matched.
+    Archived(ArchiveSummary),
+    /// An archive was unpacked.
+    Extracted(ExtractSummary),
     /// Answer to [`Request::Stats`].
     Stats(Stats),
     /// The operation failed.
@@ -182,6 +192,11 @@ pub enum FailureKind {
     NotExecutable,
     /// The tar stream is broken, or an entry has no place in the destination.
     BadTree,
+    /// The archive is broken, holds an entry that has no place in the destination, or is over a limit.
+    BadArchive,
+    /// What was chosen cannot be put into an archive of this format. The message is what GitLab Runner's helper
+    /// says about it.
+    CannotArchive,
     /// The scratch disk is full (bytes or inodes).
     DiskFull,
     /// The guest's kernel refused something.

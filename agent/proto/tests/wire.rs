@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use vk_agent_proto::frame::{decode_room, encode_json, encode_room, write_frame};
 use vk_agent_proto::{
-    Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, Hello, Kind, PutTree, Ready, Reply,
-    Request, STDIN_WINDOW, Stats, TreeSummary,
+    Archive, ArchiveFormat, ArchiveSummary, Exec, ExitStatus, Exited, Extract, ExtractSummary,
+    Failed, FailureKind, GetTree, Hello, Kind, Level, Line, PutTree, Ready, Reply, Request,
+    STDIN_WINDOW, Severity, Stats, TreeSummary,
 };
 
 fn assert_pinned<T: Serialize + DeserializeOwned + PartialEq + Debug>(values: &[T], fixture: &str) {
@@ -55,6 +56,22 @@ fn requests_are_pinned() {
         Request::GetTree(GetTree {
             path: "/builds/group/project/out".into(),
         }),
+        Request::Archive(Archive {
+            root: "/builds/group/project".into(),
+            paths: vec!["out/".into(), "src/**/*.c".into()],
+            exclude: vec!["out/**/*.tmp".into()],
+            untracked: true,
+            format: ArchiveFormat::TarZstd,
+            level: Level::Slowest,
+        }),
+        Request::Extract(Extract {
+            dest: "/builds/group/project".into(),
+            format: Some(ArchiveFormat::ZipZstd),
+            owner: Some("1000:1000".into()),
+            max_archive_bytes: 10 << 30,
+            max_entries: 1_000_000,
+            max_bytes: 20 << 30,
+        }),
         Request::Stats,
         Request::Shutdown,
     ];
@@ -80,6 +97,15 @@ fn replies_are_pinned() {
         Reply::Done(TreeSummary {
             entries: 3,
             bytes: 1_234,
+        }),
+        Reply::Archived(ArchiveSummary {
+            entries: 7,
+            bytes: 1_000,
+            archive_bytes: 500,
+        }),
+        Reply::Extracted(ExtractSummary {
+            entries: 7,
+            bytes: 1_000,
         }),
         Reply::Stats(Stats {
             mem_total: 1 << 31,
@@ -111,11 +137,39 @@ fn failure_kinds_are_pinned() {
         FailureKind::CommandNotFound,
         FailureKind::NotExecutable,
         FailureKind::BadTree,
+        FailureKind::BadArchive,
+        FailureKind::CannotArchive,
         FailureKind::DiskFull,
         FailureKind::Guest,
     ];
 
     assert_pinned(&kinds, include_str!("fixtures/failure-kinds.json"));
+}
+
+#[test]
+fn formats_levels_and_lines_are_pinned() {
+    let formats = [
+        ArchiveFormat::Zip,
+        ArchiveFormat::ZipZstd,
+        ArchiveFormat::Gzip,
+        ArchiveFormat::Raw,
+        ArchiveFormat::TarZstd,
+    ];
+    let levels = [
+        Level::Fastest,
+        Level::Fast,
+        Level::Default,
+        Level::Slow,
+        Level::Slowest,
+    ];
+    let lines = [Severity::Info, Severity::Warning, Severity::Error].map(|severity| Line {
+        severity,
+        text: "out/: found 6 matching artifact files and directories".into(),
+    });
+
+    assert_pinned(&formats, include_str!("fixtures/archive-formats.json"));
+    assert_pinned(&levels, include_str!("fixtures/levels.json"));
+    assert_pinned(&lines, include_str!("fixtures/lines.json"));
 }
 
 #[test]

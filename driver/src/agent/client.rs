@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
-use vk_agent_proto::{Exec, GetTree, PutTree, Reply, Request, STDIN_WINDOW, Stats, TreeSummary};
+use vk_agent_proto::{
+    Archive, Exec, Extract, ExtractSummary, GetTree, Line, PutTree, Reply, Request, STDIN_WINDOW,
+    Stats, TreeSummary,
+};
 
+use super::archive::{ArchiveStream, extract};
 use super::error::{AgentError, Operation};
 use super::exec::{ExecHandle, Stdin};
 use super::link::{Link, wrong_reply};
@@ -81,6 +85,34 @@ impl AgentClient {
         let operation = Operation::GetTree(request.path.clone());
         let link = self.open(operation, &Request::GetTree(request)).await?;
         Ok(TreeStream::new(link))
+    }
+
+    /// Chooses files of a project in the guest and puts them into an archive. What it holds is the guest's word.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError`] if the guest cannot be asked; later trouble comes out of the stream.
+    pub async fn archive(&self, request: Archive) -> Result<ArchiveStream, AgentError> {
+        let operation = Operation::Archive(request.root.clone());
+        let link = self.open(operation, &Request::Archive(request)).await?;
+        Ok(ArchiveStream::new(link))
+    }
+
+    /// Unpacks the archive that `data` reads, in the guest. Hands on what is said meanwhile for the job's trace.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError`]; [`AgentError::Source`] if `data` cannot be read to its end. Of kind
+    /// [`vk_agent_proto::FailureKind::BadArchive`], it names the entry that has no place in the destination.
+    pub async fn extract(
+        &self,
+        request: Extract,
+        data: impl AsyncRead + Unpin + Send,
+        lines: impl FnMut(Line) + Send,
+    ) -> Result<ExtractSummary, AgentError> {
+        let operation = Operation::Extract(request.dest.clone());
+        let link = self.open(operation, &Request::Extract(request)).await?;
+        extract(link, data, lines).await
     }
 
     /// Asks how the guest fares.

@@ -18,6 +18,10 @@ pub enum Operation {
     PutTree(String),
     /// To pack this file or folder.
     GetTree(String),
+    /// To put files of this folder into an archive.
+    Archive(String),
+    /// To unpack an archive into this folder.
+    Extract(String),
     /// To tell how it fares.
     Stats,
     /// To power off.
@@ -31,6 +35,8 @@ impl fmt::Display for Operation {
             Self::Exec(program) => write!(out, "running `{program}` in the guest"),
             Self::PutTree(dest) => write!(out, "copying files into the guest's `{dest}`"),
             Self::GetTree(path) => write!(out, "copying the guest's `{path}`"),
+            Self::Archive(root) => write!(out, "archiving files of the guest's `{root}`"),
+            Self::Extract(dest) => write!(out, "unpacking an archive into the guest's `{dest}`"),
             Self::Stats => write!(out, "asking the guest for its state"),
             Self::Shutdown => write!(out, "shutting the guest down"),
         }
@@ -124,12 +130,7 @@ impl AgentError {
         Self::Failed {
             operation: operation.clone(),
             kind: failed.kind,
-            message: failed
-                .message
-                .chars()
-                .take(MAX_MESSAGE)
-                .map(|letter| if letter.is_control() { ' ' } else { letter })
-                .collect(),
+            message: cleaned(&failed.message),
         }
     }
 
@@ -149,6 +150,14 @@ impl AgentError {
             _ => None,
         }
     }
+}
+
+/// A guest's text made safe for logs and traces: cut, and without control characters.
+pub(super) fn cleaned(text: &str) -> String {
+    text.chars()
+        .take(MAX_MESSAGE)
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! an [`AgentError`]. Nothing here waits for ever for a handshake; how long an operation itself may take is the
 //! caller's to bound.
 
+mod archive;
 mod client;
 mod error;
 mod exec;
@@ -11,11 +12,16 @@ mod link;
 mod ready;
 mod tree;
 
+pub use archive::{ArchiveEvent, ArchiveStream};
 pub use client::AgentClient;
 pub use error::{AgentError, Operation};
 pub use exec::{ExecControl, ExecEvent, ExecHandle, Stdin};
 pub use ready::{GuestReady, ReadyListener};
 pub use tree::TreeStream;
+pub use vk_agent_proto::{
+    Archive as ArchiveRequest, ArchiveFormat, ArchiveSummary, Extract as ExtractRequest,
+    ExtractSummary, Level, Line, Severity,
+};
 pub use vk_agent_proto::{
     Exec as ExecRequest, ExitStatus, Exited, FailureKind, GetTree as GetTreeRequest,
     PutTree as PutTreeRequest, Stats, TreeSummary,

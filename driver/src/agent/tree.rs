@@ -37,7 +37,7 @@ pub(super) async fn put(
     tokio::select! {
         biased;
         early = &mut verdict => return early,
-        sent = send(&mut write, tar, &operation) => match sent {
+        sent = send(&mut write, tar, TREE, &operation) => match sent {
             // The guest's own words about it are better, if there are any.
             Err(AgentError::Broken { .. }) | Ok(()) => {}
             Err(error) => return Err(error),
@@ -46,22 +46,31 @@ pub(super) async fn put(
     verdict.await
 }
 
-async fn send(
+/// Kinds of the frames with a tree's bytes and behind them.
+const TREE: (Kind, Kind) = (Kind::Tree, Kind::TreeEnd);
+
+/// Sends all that `from` reads in frames of the first kind, and one of the second kind behind them.
+///
+/// # Errors
+///
+/// [`AgentError::Source`] if it cannot be read, [`AgentError::Broken`] if it cannot be sent.
+pub(super) async fn send(
     to: &mut OwnedWriteHalf,
-    mut tar: impl AsyncRead + Unpin,
+    mut from: impl AsyncRead + Unpin,
+    (data, end): (Kind, Kind),
     operation: &Operation,
 ) -> Result<(), AgentError> {
     let mut frame = vec![0; Header::SIZE + CHUNK];
     loop {
         let (header, payload) = frame.split_at_mut(Header::SIZE);
-        let len = tar
+        let len = from
             .read(payload)
             .await
             .map_err(|source| AgentError::Source {
                 operation: operation.clone(),
                 source,
             })?;
-        let kind = if len == 0 { Kind::TreeEnd } else { Kind::Tree };
+        let kind = if len == 0 { end } else { data };
         let sent = match Header::encode(kind, len) {
             Ok(bytes) => {
                 header.copy_from_slice(&bytes);
