@@ -13,6 +13,7 @@ pub mod images;
 pub mod job;
 pub mod output;
 pub mod process;
+pub mod registry;
 pub mod report;
 pub mod root_image;
 pub mod size;

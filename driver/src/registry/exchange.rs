@@ -1,0 +1,475 @@
+//! One request and its answer: redirects, logins, time-outs.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Instant;
+use tokio_util::io::ReaderStream;
+use url::{Origin, Url};
+
+use super::authorize::{Access, Passes, Refused, host_of};
+use super::credential::Credential;
+use super::error::RegistryErrorKind;
+use super::reference::Repository;
+use super::retry::Trouble;
+use super::transport::{Failure, Transport, classify};
+
+/// How many redirects are followed; what Go's HTTP client, and so Docker, follows.
+const MAX_REDIRECTS: usize = 10;
+
+/// How often a request is repeated with another login: once for an expired token, once for a new one.
+const MAX_LOGINS: usize = 2;
+
+/// How much of an error's text is read, in bytes.
+const MAX_ERROR_ANSWER: u64 = 64 << 10;
+
+/// How much of an error's text is told, in characters.
+const MAX_MESSAGE: usize = 300;
+
+/// How many times longer than for anything else a registry is waited for that has all of an upload: it may have to
+/// copy it within its store before it answers.
+const COMMIT_PATIENCE: u32 = 10;
+
+/// How much of an upload is read from its file at a time, in bytes.
+const UPLOAD_CHUNK: usize = 256 << 10;
+
+/// What is uploaded. It is read again for each attempt.
+#[derive(Clone, Debug)]
+pub enum BlobSource {
+    /// A file's content.
+    File(PathBuf),
+    /// Bytes in memory; few, for it is not seen how they move.
+    Bytes(Bytes),
+}
+
+/// A request.
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    /// The registry itself: nobody else sees its login.
+    pub(crate) home: Origin,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// With its size in bytes.
+    pub(crate) body: Option<(BlobSource, u64)>,
+    pub(crate) repository: &'a Repository,
+    pub(crate) access: Access,
+}
+
+/// What requests are made with.
+pub(crate) struct Exchange {
+    pub(crate) transport: Transport,
+    pub(crate) passes: Passes,
+    /// Limit on a whole request, answer's body included.
+    pub(crate) timeout: Option<Duration>,
+    /// A connection over which nothing comes or goes for so long is lost.
+    pub(crate) stall: Duration,
+}
+
+impl Exchange {
+    /// Sends `call` once, with the login that the registry wants. The answer may have any status.
+    pub(crate) async fn send(
+        &self,
+        call: &Call<'_>,
+        credential: Option<&Credential>,
+    ) -> Result<Reply, Failure> {
+        let mut pass = self.passes.known(call.repository, call.access);
+        let mut logins = 0;
+        loop {
+            let (reply, asks_itself) = self.follow(call, pass.as_ref()).await?;
+            let refused = reply.status() == StatusCode::UNAUTHORIZED && asks_itself;
+            if !refused || logins == MAX_LOGINS {
+                return Ok(reply);
+            }
+            logins += 1;
+            let refused = Refused {
+                transport: &self.transport,
+                repository: call.repository,
+                access: call.access,
+                credential,
+                plain: matches!(&call.home, Origin::Tuple(scheme, ..) if scheme == "http"),
+                timeout: self.timeout,
+                stall: self.stall,
+            };
+            match self
+                .passes
+                .renew(&refused, reply.headers(), pass.as_ref())
+                .await?
+            {
+                Some(new) => pass = Some(new),
+                None => return Ok(reply),
+            }
+        }
+    }
+
+    /// Sends `call` and follows redirects. Also tells whether the answer is the registry's own: only there does
+    /// `pass` go.
+    async fn follow(
+        &self,
+        call: &Call<'_>,
+        pass: Option<&HeaderValue>,
+    ) -> Result<(Reply, bool), Failure> {
+        let mut url = call.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let own = url.origin() == call.home;
+            let reply = self.hop(call, &url, pass.filter(|_| own)).await?;
+            let follows = match reply.status() {
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+                StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
+                    call.method == Method::GET || call.method == Method::HEAD
+                }
+                _ => false,
+            };
+            if !follows {
+                return Ok((reply, own));
+            }
+            let next = location(&url, reply.headers())?;
+            if url.scheme() == "https" && next.scheme() != "https" {
+                return Err(protocol("a redirect from https to http"));
+            }
+            url = next;
+        }
+        Err(protocol("too many redirects"))
+    }
+
+    async fn hop(
+        &self,
+        call: &Call<'_>,
+        url: &Url,
+        pass: Option<&HeaderValue>,
+    ) -> Result<Reply, Failure> {
+        let host = host_of(url).ok_or_else(|| protocol("an address without a host"))?;
+        let client = self.transport.client(&host)?;
+        let mut request = client.request(call.method.clone(), url.clone());
+        for (name, value) in &call.headers {
+            request = request.header(name, value);
+        }
+        if let Some(pass) = pass {
+            request = request.header(AUTHORIZATION, pass);
+        }
+        let moved = Arc::new(AtomicU64::new(0));
+        if let Some((source, size)) = &call.body {
+            request = request
+                .header(CONTENT_LENGTH, *size)
+                .body(source.open(&moved).await?);
+        }
+        let send = async {
+            let response = async { request.send().await.map_err(|error| classify(&error)) };
+            tokio::pin!(response);
+            let mut before = 0;
+            loop {
+                let patience =
+                    if before > 0 && Some(before) == call.body.as_ref().map(|(_, size)| *size) {
+                        self.stall * COMMIT_PATIENCE
+                    } else {
+                        self.stall
+                    };
+                tokio::select! {
+                    response = &mut response => return response,
+                    () = tokio::time::sleep(patience) => {}
+                }
+                let now = moved.load(Ordering::Relaxed);
+                if now == before {
+                    return Err(stalled(self.stall));
+                }
+                before = now;
+            }
+        };
+        Reply::receive(send, self.timeout, self.stall).await
+    }
+}
+
+impl BlobSource {
+    /// A request's body that counts in `moved` what was read.
+    async fn open(&self, moved: &Arc<AtomicU64>) -> Result<reqwest::Body, RegistryErrorKind> {
+        match self {
+            Self::Bytes(bytes) => Ok(reqwest::Body::from(bytes.clone())),
+            Self::File(path) => {
+                let inner = tokio::fs::File::open(path)
+                    .await
+                    .map_err(RegistryErrorKind::Source)?;
+                let moved = Arc::clone(moved);
+                let stream = ReaderStream::with_capacity(Counted { inner, moved }, UPLOAD_CHUNK);
+                Ok(reqwest::Body::wrap_stream(stream))
+            }
+        }
+    }
+}
+
+/// A file that counts how much of it was read.
+struct Counted {
+    inner: tokio::fs::File,
+    moved: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        let poll = Pin::new(&mut self.inner).poll_read(context, buffer);
+        let count = buffer.filled().len().saturating_sub(before);
+        self.moved
+            .fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+        poll
+    }
+}
+
+/// An answer, whose body may still be on its way.
+pub(crate) struct Reply {
+    response: reqwest::Response,
+    /// When the whole request must be over, and the limit this comes from.
+    deadline: Option<(Instant, Duration)>,
+    stall: Duration,
+}
+
+impl Reply {
+    /// Waits for the head of an answer; a `timeout` limits that and all that is read of it later.
+    pub(crate) async fn receive(
+        send: impl Future<Output = Result<reqwest::Response, Failure>>,
+        timeout: Option<Duration>,
+        stall: Duration,
+    ) -> Result<Self, Failure> {
+        let deadline = timeout.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
+        let response = within(deadline, send).await?;
+        Ok(Self {
+            response,
+            deadline,
+            stall,
+        })
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        self.response.url()
+    }
+
+    /// What the body's size will be, in bytes, if the answer says.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.response.content_length()
+    }
+
+    /// The next piece of the body.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+        let stall = self.stall;
+        let chunk = async {
+            match tokio::time::timeout(stall, self.response.chunk()).await {
+                Ok(chunk) => chunk.map_err(|error| classify(&error)),
+                Err(_) => Err(stalled(stall)),
+            }
+        };
+        within(self.deadline, chunk).await
+    }
+
+    /// The whole body, of at most `limit` bytes.
+    pub(crate) async fn read_all(&mut self, limit: u64) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if u64::try_from(body.len()).is_ok_and(|size| size > limit) {
+                return Err(RegistryErrorKind::TooLarge { limit }.into());
+            }
+        }
+        Ok(body)
+    }
+}
+
+async fn within<T>(
+    deadline: Option<(Instant, Duration)>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match deadline {
+        None => work.await,
+        Some((deadline, limit)) => tokio::time::timeout_at(deadline, work)
+            .await
+            .unwrap_or(Err(RegistryErrorKind::TimedOut(limit).into())),
+    }
+}
+
+fn stalled(stall: Duration) -> Failure {
+    Failure::lost(format!("nothing came for {} s", stall.as_secs_f32()))
+}
+
+fn protocol(what: &str) -> Failure {
+    RegistryErrorKind::Protocol(what.to_owned()).into()
+}
+
+/// Where `headers` send the client that asked for `url`.
+pub(crate) fn location(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
+    let location = headers
+        .get(LOCATION)
+        .and_then(|location| location.to_str().ok())
+        .ok_or_else(|| protocol("an answer that should name a location does not"))?;
+    let location = url
+        .join(location)
+        .map_err(|_| protocol("a location that cannot be read"))?;
+    if matches!(location.scheme(), "http" | "https") {
+        Ok(location)
+    } else {
+        Err(protocol("a location that is not reached by HTTP"))
+    }
+}
+
+/// What an answer without success means.
+pub(crate) async fn failure_of(mut reply: Reply, credential: Option<&Credential>) -> Failure {
+    let status = reply.status();
+    let retry_after = retry_after(reply.headers());
+    // A text that does not arrive is not missed.
+    let body = reply.read_all(MAX_ERROR_ANSWER).await.unwrap_or_default();
+    let message = message(&body, credential);
+    let code = status.as_u16();
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryErrorKind::Denied {
+            status: code,
+            with_credential: credential.is_some(),
+            message,
+        }
+        .into(),
+        StatusCode::NOT_FOUND => RegistryErrorKind::NotFound { message }.into(),
+        // What proxies in front of a registry say while it restarts counts as its own 503.
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => Failure::Passing {
+            trouble: Trouble::Busy { retry_after },
+            status: Some(code),
+            cause: message,
+        },
+        _ if message.is_empty() => protocol(&format!("status {code}")),
+        _ => protocol(&format!("status {code}: {message}")),
+    }
+}
+
+/// `Retry-After` in seconds (RFC 9110, section 10.2.3). A date counts as none: clocks differ.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
+/// The error body of the OCI distribution spec 1.1, "Error Codes".
+#[derive(Deserialize)]
+struct ErrorAnswer {
+    errors: Vec<ErrorEntry>,
+}
+
+#[derive(Deserialize)]
+struct ErrorEntry {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// The first error's text, fit for a line of a log, without the login if the registry sends it back.
+fn message(body: &[u8], credential: Option<&Credential>) -> String {
+    let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) else {
+        return String::new();
+    };
+    let Some(error) = answer.errors.first() else {
+        return String::new();
+    };
+    let text = if error.message.is_empty() {
+        &error.code
+    } else {
+        &error.message
+    };
+    let text = match credential.map(Credential::secret) {
+        Some(secret) if !secret.is_empty() => text.replace(secret, "[MASKED]"),
+        _ => text.clone(),
+    };
+    text.chars()
+        .map(|character| {
+            if character.is_control() {
+                ' '
+            } else {
+                character
+            }
+        })
+        .take(MAX_MESSAGE)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registrys_words_fit_in_a_line() {
+        let body = br#"{"errors":[{"code":"X","message":"a\nb\u001b[31m"}]}"#;
+
+        assert_eq!(message(body, None), "a b [31m");
+        assert_eq!(
+            message(br#"{"errors":[{"code":"DENIED"}]}"#, None),
+            "DENIED"
+        );
+        assert_eq!(message(b"<html>", None), "");
+        assert_eq!(message(br#"{"errors":[]}"#, None), "");
+    }
+
+    #[test]
+    fn a_login_that_the_registry_sends_back_is_masked() {
+        let credential = Credential::Basic {
+            username: "me".to_owned(),
+            password: "hush".to_owned(),
+        };
+        let body = br#"{"errors":[{"message":"bad password hush"}]}"#;
+
+        assert_eq!(message(body, Some(&credential)), "bad password [MASKED]");
+    }
+
+    #[test]
+    fn retry_after_is_read_in_seconds() {
+        let of = |value: &'static str| {
+            retry_after(&HeaderMap::from_iter([(
+                RETRY_AFTER,
+                HeaderValue::from_static(value),
+            )]))
+        };
+
+        assert_eq!(of("17"), Some(Duration::from_secs(17)));
+        assert_eq!(of("-1"), None);
+        assert_eq!(of("Wed, 21 Oct 2015 07:28:00 GMT"), None);
+    }
+
+    #[test]
+    fn a_location_is_relative_to_what_was_asked() {
+        let url = Url::parse("http://localhost:1/v2/a/blobs/uploads/").unwrap();
+        let of = |value: &'static str| {
+            location(
+                &url,
+                &HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(value))]),
+            )
+            .map(String::from)
+            .ok()
+        };
+
+        assert_eq!(
+            of("/v2/x?y=1"),
+            Some("http://localhost:1/v2/x?y=1".to_owned())
+        );
+        assert_eq!(
+            of("https://other.example.com/z"),
+            Some("https://other.example.com/z".to_owned())
+        );
+        assert_eq!(of("file:///etc/passwd"), None);
+    }
+}

@@ -1,0 +1,345 @@
+//! Connections: who is trusted, who may speak plain HTTP.
+
+use std::collections::{BTreeSet, HashMap};
+use std::error::Error;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::error::RegistryErrorKind;
+use super::retry::Trouble;
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What came of one attempt.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It may pass.
+    Passing {
+        trouble: Trouble,
+        /// HTTP status, where there was one.
+        status: Option<u16>,
+        cause: String,
+    },
+    /// It will not.
+    Final(RegistryErrorKind),
+}
+
+impl From<RegistryErrorKind> for Failure {
+    fn from(kind: RegistryErrorKind) -> Self {
+        Self::Final(kind)
+    }
+}
+
+impl Failure {
+    pub(crate) fn lost(cause: impl Into<String>) -> Self {
+        Self::Passing {
+            trouble: Trouble::Lost,
+            status: None,
+            cause: cause.into(),
+        }
+    }
+}
+
+/// HTTP clients, made when they are needed.
+pub(crate) struct Transport {
+    ca_pem: Vec<String>,
+    insecure: BTreeSet<String>,
+    clients: Mutex<HashMap<(Trust, Route), reqwest::Client>>,
+}
+
+/// Which certificates are good.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Trust {
+    Checked,
+    Any,
+}
+
+/// Whether the proxies of the environment are used; never for loopback, as in Go's `ProxyFromEnvironment`, which
+/// Docker uses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Route {
+    Usual,
+    Direct,
+}
+
+impl Transport {
+    pub(crate) fn new(ca_pem: Vec<String>, insecure: BTreeSet<String>) -> Self {
+        Self {
+            ca_pem,
+            insecure,
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Whether `host` (with its port) may speak plain HTTP.
+    pub(crate) fn may_be_plain(&self, host: &str) -> bool {
+        self.is_insecure(host) || is_loopback(host)
+    }
+
+    /// The client for `host` (with its port).
+    pub(crate) fn client(&self, host: &str) -> Result<reqwest::Client, RegistryErrorKind> {
+        let trust = if self.is_insecure(host) {
+            Trust::Any
+        } else {
+            Trust::Checked
+        };
+        let route = if is_loopback(host) {
+            Route::Direct
+        } else {
+            Route::Usual
+        };
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&(trust, route)) {
+            return Ok(client.clone());
+        }
+        let client = self.make(trust, route)?;
+        clients.insert((trust, route), client.clone());
+        Ok(client)
+    }
+
+    fn is_insecure(&self, host: &str) -> bool {
+        self.insecure.contains(host)
+    }
+
+    fn make(&self, trust: Trust, route: Route) -> Result<reqwest::Client, RegistryErrorKind> {
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("vk/", env!("CARGO_PKG_VERSION")))
+            // Followed by hand: who may see the login is decided at each step.
+            .redirect(reqwest::redirect::Policy::none())
+            // Retries are counted and waited for by `Retries`.
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .dns_resolver(Arc::new(Resolver))
+            .tls_backend_preconfigured(self.tls(trust)?);
+        let builder = match route {
+            Route::Usual => builder,
+            Route::Direct => builder.no_proxy(),
+        };
+        builder
+            .build()
+            .map_err(|error| RegistryErrorKind::Client(root_cause(&error)))
+    }
+
+    fn tls(&self, trust: Trust) -> Result<ClientConfig, RegistryErrorKind> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| RegistryErrorKind::Client(error.to_string()))?;
+        Ok(match trust {
+            Trust::Checked => builder
+                .with_root_certificates(self.roots()?)
+                .with_no_client_auth(),
+            Trust::Any => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+                .with_no_client_auth(),
+        })
+    }
+
+    /// The host's roots and the configured ones.
+    fn roots(&self) -> Result<RootCertStore, RegistryErrorKind> {
+        let mut roots = RootCertStore::empty();
+        let host = rustls_native_certs::load_native_certs();
+        for error in &host.errors {
+            tracing::debug!(%error, "cannot read all of the host's certificates");
+        }
+        roots.add_parsable_certificates(host.certs);
+        for pem in &self.ca_pem {
+            let bad = |cause: String| {
+                RegistryErrorKind::Client(format!("the configured CA certificates: {cause}"))
+            };
+            let mut count = 0;
+            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
+                roots
+                    .add(certificate)
+                    .map_err(|error| bad(error.to_string()))?;
+                count += 1;
+            }
+            if count == 0 {
+                return Err(bad("no certificate in PEM form".to_owned()));
+            }
+        }
+        Ok(roots)
+    }
+}
+
+/// Whether `host`, with or without a port, is this machine by name or address.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => host.split(':').next().unwrap_or(host),
+    };
+    name == "localhost"
+        || name
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// The system's resolver, with errors that can be told from others.
+struct Resolver;
+
+/// The resolver knows no address.
+#[derive(Debug, thiserror::Error)]
+#[error("the host name is not found: {0}")]
+struct UnknownHost(io::Error);
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let addresses = tokio::net::lookup_host((name.as_str(), 0))
+                .await
+                .map_err(|error| Box::new(UnknownHost(error)))?;
+            let addresses: Addrs = Box::new(addresses.collect::<Vec<_>>().into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// Of a registry that the operator lists as insecure.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What `error` means for the next attempt.
+pub(crate) fn classify(error: &reqwest::Error) -> Failure {
+    let cause = root_cause(error);
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return Failure::Final(RegistryErrorKind::Tls {
+            cause: tls.to_string(),
+        });
+    }
+    if find::<UnknownHost>(error).is_some() {
+        return Failure::Passing {
+            trouble: Trouble::UnknownHost,
+            status: None,
+            cause,
+        };
+    }
+    if error.is_builder() {
+        return Failure::Final(RegistryErrorKind::Client(cause));
+    }
+    Failure::lost(cause)
+}
+
+/// Whether `error` says that the other side does not speak TLS at all (and not that its certificate is bad).
+pub(crate) fn speaks_no_tls(error: &reqwest::Error) -> bool {
+    match find::<rustls::Error>(error) {
+        Some(error) => matches!(error, rustls::Error::InvalidMessage(_)),
+        None => find::<io::Error>(error)
+            .is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused),
+    }
+}
+
+/// The cause of that type in the chain of `error`, also inside of I/O errors.
+fn find<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
+    let mut next: Option<&'e (dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        let inner = error
+            .downcast_ref::<io::Error>()
+            .and_then(|error| error.get_ref());
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// The innermost cause: the outer ones name URLs, which may hold signatures.
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if cause.is::<reqwest::Error>() {
+        return "the request failed".to_owned();
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_by_name_and_address_and_nothing_else_is() {
+        for host in [
+            "localhost",
+            "localhost:5000",
+            "127.0.0.1:1",
+            "127.8.9.1",
+            "[::1]:5000",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "example.com",
+            "localhost.example.com:1",
+            "10.0.0.1",
+            "[2001:db8::1]:1",
+            "128.0.0.1",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_ca_file_without_a_certificate_is_refused() {
+        let transport = Transport::new(vec!["no PEM".to_owned()], BTreeSet::new());
+
+        let error = transport.client("example.com").unwrap_err();
+
+        assert!(error.to_string().contains("CA certificates"), "{error}");
+    }
+}
