@@ -7,12 +7,12 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
+use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin, TerminalSize};
 use crate::guest::{BootError, Guest, GuestSpec};
 use crate::host::Host;
 use crate::images::{ImageError, ImagesError};
 use crate::job::CancelMode;
-use crate::root_image::RootImage;
+use crate::root_image::{FIND_SHELL, RootImage};
 use crate::size::{SizeRequest, TooSmall};
 
 /// How long a cancelled command may take to end by itself; Docker's own grace.
@@ -23,10 +23,21 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct CommandSpec {
     /// Image reference; empty for the default image.
     pub image: String,
-    /// The program and its arguments.
+    /// What is handed to the image's entry point, or else the program and its arguments; the image's own command if
+    /// empty.
     pub argv: Vec<String>,
-    /// Variables over those of a login.
+    /// Program instead of the image's entry point; an empty one leaves none.
+    pub entrypoint: Option<String>,
+    /// Variables over those of a login and of the image.
     pub env: Vec<(String, String)>,
+    /// User, with an optional group, instead of the image's.
+    pub user: Option<String>,
+    /// Working folder instead of the image's; made if it is missing.
+    pub working_dir: Option<String>,
+    /// Whether an empty `argv` means a shell of the image rather than its command.
+    pub shell: bool,
+    /// Size of the terminal that the command gets; none if its streams are pipes.
+    pub terminal: Option<TerminalSize>,
     /// Size of the VM.
     pub size: SizeRequest,
 }
@@ -41,6 +52,8 @@ pub struct CommandIo<'a> {
     pub stderr: &'a mut (dyn AsyncWrite + Send + Unpin),
     /// Brings cancels.
     pub cancel: mpsc::Receiver<CancelMode>,
+    /// Brings new sizes of the terminal.
+    pub resized: mpsc::Receiver<TerminalSize>,
     /// Is called when the VM is up.
     pub booted: &'a mut (dyn FnMut() + Send),
 }
@@ -74,6 +87,12 @@ pub enum CommandError {
     /// The VM could not be made.
     #[error(transparent)]
     Boot(#[from] BootError),
+    /// Neither the caller nor the image names a command.
+    #[error("the image \"{image}\" names no command to run: give one behind `--`")]
+    NoCommand {
+        /// The image.
+        image: String,
+    },
     /// The agent refused, or its answer made no sense.
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -146,12 +165,10 @@ async fn run_in(
     spec: CommandSpec,
     io: &mut CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
-    let request = ExecRequest {
-        argv: spec.argv,
-        env: spec.env,
-        kill_grace_ms: GRACE.as_secs() * 1000,
-        ..ExecRequest::default()
-    };
+    let request = request(guest.image(), spec)?;
+    if let Some(folder) = &request.cwd {
+        guest.make_folder(folder, None).await?;
+    }
     let stdin = std::mem::replace(&mut io.stdin, Stdin::None);
     let mut exec = tokio::select! {
         exec = guest.agent().exec(request, stdin) => exec?,
@@ -170,6 +187,10 @@ async fn run_in(
                     CancelMode::Graceful => control.cancel(),
                     CancelMode::Immediate => return Ok(CommandEnd::Canceled),
                 }
+                continue;
+            }
+            Some(size) = io.resized.recv() => {
+                control.resize(size);
                 continue;
             }
             written = held.write_some(if held.is_error { &mut *io.stderr } else { &mut *io.stdout }),
@@ -197,6 +218,41 @@ async fn run_in(
             ExecEvent::Exited(exited) => return Ok(CommandEnd::Exited(exited.status.shell_code())),
         }
     }
+}
+
+/// The command as the image and the caller want it, as `docker run` would put it together.
+fn request(image: &RootImage, spec: CommandSpec) -> Result<ExecRequest, CommandError> {
+    let defaults = image.defaults();
+    let mut argv = Vec::new();
+    if spec.shell && spec.argv.is_empty() {
+        argv.extend(["sh", "-c", FIND_SHELL].map(str::to_owned));
+    } else {
+        let own_command = spec.argv.is_empty() && spec.entrypoint.is_none();
+        match spec.entrypoint {
+            Some(program) if program.is_empty() => {}
+            Some(program) => argv.push(program),
+            None => argv.extend_from_slice(&defaults.entrypoint),
+        }
+        argv.extend(if own_command {
+            defaults.cmd.clone()
+        } else {
+            spec.argv
+        });
+    }
+    if argv.is_empty() {
+        return Err(CommandError::NoCommand {
+            image: image.name().to_owned(),
+        });
+    }
+    Ok(ExecRequest {
+        argv,
+        env: [defaults.env.as_slice(), spec.env.as_slice()].concat(),
+        cwd: spec.working_dir.or_else(|| defaults.working_dir.clone()),
+        user: spec.user.or_else(|| defaults.user.clone()),
+        kill_grace_ms: GRACE.as_secs() * 1000,
+        terminal: spec.terminal,
+        stdin: false,
+    })
 }
 
 /// Output on its way to one of the two streams.

@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::images::{DEFAULT_IMAGE, ImageError, Images};
 
+/// Finds a shell and becomes it, for `sh -c`: what an entry point is handed. GitLab Runner's order (facts, build §2.10).
+pub(crate) const FIND_SHELL: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
+    /usr/local/bin/sh /usr/bin/sh /bin/sh /busybox/sh; do \
+    if [ -x \"$shell\" ]; then exec \"$shell\"; fi; done; echo shell not found; exit 1";
+
 /// What an image wants for the processes that run in it: the fields of the OCI image configuration (image-spec,
 /// config.md) that Docker applies to a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

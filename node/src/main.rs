@@ -8,6 +8,7 @@ mod exit;
 mod log;
 mod progress;
 mod signals;
+mod terminal;
 
 fn main() -> ExitCode {
     cli::main()

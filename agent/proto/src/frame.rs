@@ -44,6 +44,8 @@ pub enum Kind {
     ArchiveEnd = 0x15,
     /// [`crate::Line`], agent to host: a line for the job's trace.
     Line = 0x16,
+    /// The command's terminal has a new size ([`crate::TerminalSize::encode`]).
+    Resize = 0x17,
     /// Bytes for the command's standard input.
     Stdin = 0x20,
     /// Bytes of the command's standard output.
@@ -69,6 +71,7 @@ impl Kind {
             0x14 => Self::StdinRoom,
             0x15 => Self::ArchiveEnd,
             0x16 => Self::Line,
+            0x17 => Self::Resize,
             0x20 => Self::Stdin,
             0x21 => Self::Stdout,
             0x22 => Self::Stderr,
@@ -85,7 +88,7 @@ impl Kind {
             Self::Hello => 4096,
             Self::Request | Self::Reply => MAX_CONTROL,
             Self::Cancel | Self::Kill | Self::StdinEof | Self::TreeEnd | Self::ArchiveEnd => 0,
-            Self::StdinRoom => 4,
+            Self::StdinRoom | Self::Resize => 4,
             Self::Line => MAX_LINE,
             Self::Stdin | Self::Stdout | Self::Stderr | Self::Tree | Self::Archive => MAX_DATA,
         }
@@ -383,6 +386,9 @@ pub enum FrameError {
     /// A grant of room for standard input, or input beyond what was granted, is out of bounds.
     #[error("standard input was granted or sent beyond its window of {STDIN_WINDOW} bytes")]
     Room,
+    /// A terminal's size of another length.
+    #[error("a terminal's size of {0} bytes, not four")]
+    Size(usize),
     /// The stream ended inside a frame.
     #[error("the stream ended inside a frame")]
     Truncated,

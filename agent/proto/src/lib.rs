@@ -12,7 +12,7 @@
 //! | operation | host sends | agent sends |
 //! |---|---|---|
 //! | (ready) | `Hello` with `epoch_ns` | `Hello`, then [`Reply::Ready`] once the clock is set |
-//! | [`Request::Exec`] | `Stdin`…, `StdinEof`, any time `Cancel` or `Kill` | `Stdout`, `Stderr`, `StdinRoom`…, [`Reply::Exited`] |
+//! | [`Request::Exec`] | `Stdin`…, `StdinEof`, any time `Resize`, `Cancel` or `Kill` | `Stdout`, `Stderr`, `StdinRoom`…, [`Reply::Exited`] |
 //! | [`Request::PutTree`] | `Tree`…, `TreeEnd` | [`Reply::Done`] |
 //! | [`Request::GetTree`] | | `Tree`…, `TreeEnd`, [`Reply::Done`] |
 //! | [`Request::Archive`] | | `Line`…, `Archive`… and `Line`… mixed, `ArchiveEnd`, [`Reply::Archived`] |
@@ -42,7 +42,7 @@ pub use frame::{
 pub use hello::{Hello, HelloError, MAGIC, PROTOCOL_VERSION};
 pub use message::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,
-    TreeSummary,
+    TerminalSize, TreeSummary,
 };
 
 /// Host vsock port that the agent calls once it serves requests.

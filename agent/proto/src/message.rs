@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, ArchiveSummary, Extract, ExtractSummary};
+use crate::frame::FrameError;
 
 /// What the host asks for, one per connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +48,42 @@ pub struct Exec {
     /// Milliseconds between the TERM of a `Cancel` and the KILL of everything that is left.
     #[serde(default)]
     pub kill_grace_ms: u64,
+    /// The command's three streams are a terminal of its own, of this size; all of its output is then `Stdout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<TerminalSize>,
+}
+
+/// Size of a terminal, in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Characters in a line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
+impl TerminalSize {
+    /// The payload of a [`crate::Kind::Resize`] frame: columns and rows, each a little-endian `u16`.
+    #[must_use]
+    pub fn encode(self) -> [u8; 4] {
+        let ([a, b], [c, d]) = (self.columns.to_le_bytes(), self.rows.to_le_bytes());
+        [a, b, c, d]
+    }
+
+    /// What [`TerminalSize::encode`] made.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::Size`] for a payload of another length.
+    pub fn decode(payload: &[u8]) -> Result<Self, FrameError> {
+        match payload {
+            &[a, b, c, d] => Ok(Self {
+                columns: u16::from_le_bytes([a, b]),
+                rows: u16::from_le_bytes([c, d]),
+            }),
+            _ => Err(FrameError::Size(payload.len())),
+        }
+    }
 }
 
 /// Where a tar stream goes.

@@ -10,7 +10,7 @@ use vk_agent_proto::frame::{decode_room, encode_json, encode_room, write_frame};
 use vk_agent_proto::{
     Archive, ArchiveFormat, ArchiveSummary, Exec, ExitStatus, Exited, Extract, ExtractSummary,
     Failed, FailureKind, GetTree, Hello, Kind, Level, Line, PutTree, Ready, Reply, Request,
-    STDIN_WINDOW, Severity, Stats, TreeSummary,
+    STDIN_WINDOW, Severity, Stats, TerminalSize, TreeSummary,
 };
 
 fn assert_pinned<T: Serialize + DeserializeOwned + PartialEq + Debug>(values: &[T], fixture: &str) {
@@ -46,6 +46,15 @@ fn requests_are_pinned() {
             user: Some("www-data:users".into()),
             stdin: true,
             kill_grace_ms: 10_000,
+            terminal: None,
+        }),
+        Request::Exec(Exec {
+            argv: vec!["sh".into()],
+            terminal: Some(TerminalSize {
+                columns: 80,
+                rows: 25,
+            }),
+            ..Exec::default()
         }),
         Request::PutTree(PutTree {
             dest: "/builds/group/project".into(),
@@ -77,6 +86,20 @@ fn requests_are_pinned() {
     ];
 
     assert_pinned(&requests, include_str!("fixtures/requests.json"));
+}
+
+#[test]
+fn a_terminals_size_is_two_little_endian_numbers() {
+    let size = TerminalSize {
+        columns: 0x0102,
+        rows: 25,
+    };
+
+    assert_eq!(size.encode(), [2, 1, 25, 0]);
+    assert_eq!(TerminalSize::decode(&size.encode()).unwrap(), size);
+    for wrong in [&[][..], &[1, 2, 3], &[1, 2, 3, 4, 5]] {
+        assert!(TerminalSize::decode(wrong).is_err());
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Standard input on its way to the command.
 
 use std::collections::VecDeque;
-use std::io::{self, PipeWriter, Write};
+use std::fs::File;
+use std::io::{self, Write};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use vk_agent_proto::{FrameError, STDIN_WINDOW};
@@ -10,9 +11,14 @@ use vk_agent_proto::{FrameError, STDIN_WINDOW};
 /// the grant travels.
 const GRANT: usize = STDIN_WINDOW / 2;
 
+/// What Ctrl-D types: the end of input for who reads lines from a terminal (termios(3), VEOF).
+const END_OF_TRANSMISSION: u8 = 4;
+
 /// What the host sent and the command has not read.
 pub(super) struct Input {
-    pipe: Option<PipeWriter>,
+    pipe: Option<File>,
+    /// What tells the reader that no more comes, where closing does not.
+    end_mark: Option<u8>,
     held: VecDeque<u8>,
     ended: bool,
     /// What the host may still send.
@@ -26,6 +32,7 @@ impl Input {
     pub(super) fn none() -> Self {
         Self {
             pipe: None,
+            end_mark: None,
             held: VecDeque::new(),
             ended: true,
             window: 0,
@@ -33,12 +40,24 @@ impl Input {
         }
     }
 
+    /// Through `master`, the agent's end of a terminal: what reads there sees an end of input as one typed.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says to making it not block.
+    pub(super) fn terminal(master: File) -> io::Result<Self> {
+        Ok(Self {
+            end_mark: Some(END_OF_TRANSMISSION),
+            ..Self::new(master)?
+        })
+    }
+
     /// Through `pipe`.
     ///
     /// # Errors
     ///
     /// What the kernel says to making our end not block.
-    pub(super) fn new(pipe: PipeWriter) -> io::Result<Self> {
+    pub(super) fn new(pipe: File) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(Self {
             pipe: Some(pipe),
@@ -69,11 +88,12 @@ impl Input {
     /// The host has no more.
     pub(super) fn end(&mut self) {
         self.ended = true;
+        self.held.extend(self.end_mark.take());
         self.close_if_done();
     }
 
     /// The pipe, while there is something to write into it.
-    pub(super) fn waiting(&self) -> Option<&PipeWriter> {
+    pub(super) fn waiting(&self) -> Option<&File> {
         self.pipe.as_ref().filter(|_| !self.held.is_empty())
     }
 
@@ -121,12 +141,17 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{PipeWriter, Read};
+    use std::os::fd::OwnedFd;
+
+    fn file(pipe: PipeWriter) -> File {
+        OwnedFd::from(pipe).into()
+    }
 
     #[test]
     fn input_beyond_the_window_is_refused() {
         let (_reader, writer) = io::pipe().unwrap();
-        let mut input = Input::new(writer).unwrap();
+        let mut input = Input::new(file(writer)).unwrap();
         input.take(&vec![1; STDIN_WINDOW]).unwrap();
 
         assert!(matches!(input.take(b"x"), Err(FrameError::Room)));
@@ -140,7 +165,7 @@ mod tests {
     #[test]
     fn what_was_written_is_granted_anew() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut input = Input::new(writer).unwrap();
+        let mut input = Input::new(file(writer)).unwrap();
         input.take(&vec![1; GRANT]).unwrap();
         let mut read = 0;
         while input.waiting().is_some() {
@@ -156,7 +181,7 @@ mod tests {
     #[test]
     fn a_command_that_closed_its_input_takes_the_rest_and_drops_it() {
         let (reader, writer) = io::pipe().unwrap();
-        let mut input = Input::new(writer).unwrap();
+        let mut input = Input::new(file(writer)).unwrap();
         drop(reader);
 
         input.take(&vec![1; GRANT]).unwrap();
@@ -170,7 +195,7 @@ mod tests {
     #[test]
     fn the_pipe_closes_when_all_is_written() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut input = Input::new(writer).unwrap();
+        let mut input = Input::new(file(writer)).unwrap();
         input.take(b"script").unwrap();
         input.end();
         input.write();
@@ -179,5 +204,19 @@ mod tests {
         reader.read_to_string(&mut text).unwrap();
 
         assert_eq!(text, "script");
+    }
+
+    #[test]
+    fn the_end_of_a_terminals_input_is_typed() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut input = Input::terminal(file(writer)).unwrap();
+        input.take(b"exit").unwrap();
+        input.end();
+        input.write();
+
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+
+        assert_eq!(text, "exit\u{4}");
     }
 }

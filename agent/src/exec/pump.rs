@@ -2,7 +2,7 @@
 //! `poll`: a host that reads slowly, or not at all, can still cancel and kill.
 
 use std::fs::File;
-use std::io::{self, PipeReader, Read};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -11,13 +11,14 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use vk_agent_proto::frame::encode_room;
-use vk_agent_proto::{Decoder, ExitStatus, Frame, FrameError, Kind, MAX_DATA};
+use vk_agent_proto::{Decoder, ExitStatus, Frame, FrameError, Kind, MAX_DATA, TerminalSize};
 
 use super::containment::Containment;
 use super::input::Input;
 use super::lifecycle::{Effect, Event, Lifecycle};
 use super::outbox::Outbox;
 use crate::processes::Process;
+use crate::sys::resize;
 
 /// A running command and its host.
 pub(super) struct Pump<'a> {
@@ -27,6 +28,7 @@ pub(super) struct Pump<'a> {
     lifecycle: Lifecycle,
     input: Input,
     outputs: [Output; 2],
+    terminal: Option<File>,
     outbox: Outbox,
     decoder: Decoder,
     host_gone: bool,
@@ -36,9 +38,19 @@ pub(super) struct Pump<'a> {
     finished: Option<ExitStatus>,
 }
 
+/// Where the command's output is read.
+pub(super) struct Outputs {
+    /// Standard output; all output of a command on a terminal.
+    pub(super) stdout: File,
+    /// Standard error.
+    pub(super) stderr: Option<File>,
+    /// The agent's end of the command's terminal, if it has one.
+    pub(super) terminal: Option<File>,
+}
+
 struct Output {
     kind: Kind,
-    pipe: Option<PipeReader>,
+    pipe: Option<File>,
     /// Bytes that are still read of it.
     left: usize,
 }
@@ -62,12 +74,16 @@ impl<'a> Pump<'a> {
         containment: &'a Containment,
         lifecycle: Lifecycle,
         input: Input,
-        stdout: PipeReader,
-        stderr: PipeReader,
+        outputs: Outputs,
     ) -> Self {
+        let Outputs {
+            stdout,
+            stderr,
+            terminal,
+        } = outputs;
         let output = |kind, pipe| Output {
             kind,
-            pipe: Some(pipe),
+            pipe,
             left: usize::MAX,
         };
         Self {
@@ -76,7 +92,11 @@ impl<'a> Pump<'a> {
             containment,
             lifecycle,
             input,
-            outputs: [output(Kind::Stdout, stdout), output(Kind::Stderr, stderr)],
+            outputs: [
+                output(Kind::Stdout, Some(stdout)),
+                output(Kind::Stderr, stderr),
+            ],
+            terminal,
             outbox: Outbox::new(),
             decoder: Decoder::new(),
             host_gone: false,
@@ -283,6 +303,7 @@ impl<'a> Pump<'a> {
         match frame.kind {
             Kind::Stdin => self.input.take(&frame.payload)?,
             Kind::StdinEof => self.input.end(),
+            Kind::Resize => self.resize(&frame.payload)?,
             Kind::Cancel => self.event(Event::Cancel),
             Kind::Kill => self.event(Event::Kill),
             got => {
@@ -291,6 +312,15 @@ impl<'a> Pump<'a> {
                     wanted: Kind::Stdin,
                 });
             }
+        }
+        Ok(())
+    }
+
+    fn resize(&self, payload: &[u8]) -> Result<(), FrameError> {
+        let TerminalSize { columns, rows } = TerminalSize::decode(payload)?;
+        if let Some(terminal) = &self.terminal {
+            // A command that hung up its terminal needs no size.
+            let _ = resize(terminal, columns, rows);
         }
         Ok(())
     }

@@ -1,24 +1,24 @@
 //! One exec from request to reply.
 
 use std::fs::File;
-use std::io::{self, PipeReader};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
-use vk_agent_proto::{Exec, Exited, FailureKind, MAX_DATA, Reply};
+use vk_agent_proto::{Exec, Exited, FailureKind, MAX_DATA, Reply, TerminalSize};
 
 use super::containment::Containment;
 use super::input::Input;
 use super::lifecycle::Lifecycle;
-use super::pump::Pump;
+use super::pump::{Outputs, Pump};
 use super::request::Command;
 use crate::agent::Agent;
 use crate::cgroups::Cgroups;
 use crate::failure::Failure;
 use crate::processes::Process;
-use crate::sys::{ChildError, ChildSpec, Step, await_exec};
+use crate::sys::{ChildError, ChildSpec, Step, Terminal, await_exec, open_terminal};
 
 /// Open files a command may have, as Docker gives its containers.
 const MAX_FILES: u64 = 1 << 20;
@@ -36,19 +36,10 @@ pub(crate) fn run(agent: &Agent, host: &File, exec: &Exec) -> Result<Option<Repl
     let Started {
         process,
         input,
-        stdout,
-        stderr,
+        outputs,
     } = start(agent, exec, command, &containment)?;
     let lifecycle = Lifecycle::new(Duration::from_millis(exec.kill_grace_ms));
-    let mut pump = Pump::new(
-        host,
-        process,
-        &containment,
-        lifecycle,
-        input,
-        stdout,
-        stderr,
-    );
+    let mut pump = Pump::new(host, process, &containment, lifecycle, input, outputs);
     let ended = pump
         .run()
         .map_err(|error| Failure::io("cannot follow the command", &error))?;
@@ -67,8 +58,14 @@ pub(crate) fn run(agent: &Agent, host: &File, exec: &Exec) -> Result<Option<Repl
 struct Started {
     process: Process,
     input: Input,
-    stdout: PipeReader,
-    stderr: PipeReader,
+    outputs: Outputs,
+}
+
+/// A command's streams: its own ends, and the agent's.
+struct Streams {
+    theirs: [OwnedFd; 3],
+    input: Input,
+    outputs: Outputs,
 }
 
 fn start(
@@ -77,18 +74,15 @@ fn start(
     command: Command,
     containment: &Containment,
 ) -> Result<Started, Failure> {
-    let no_pipe = |error| Failure::io("cannot make a pipe for the command", &error);
-    let (stdout, their_stdout) = wide_pipe().map_err(no_pipe)?;
-    let (stderr, their_stderr) = wide_pipe().map_err(no_pipe)?;
-    let (their_stdin, input) = if exec.stdin {
-        let (theirs, ours) = wide_pipe().map_err(no_pipe)?;
-        (OwnedFd::from(theirs), Input::new(ours).map_err(no_pipe)?)
-    } else {
-        let null = agent
-            .null
-            .try_clone()
-            .map_err(|error| Failure::io("cannot open /dev/null", &error))?;
-        (OwnedFd::from(null), Input::none())
+    let Streams {
+        theirs,
+        input,
+        outputs,
+    } = match exec.terminal {
+        Some(size) => on_terminal(size, command.user.ids.uid)
+            .map_err(|error| Failure::io("cannot make a terminal for the command", &error))?,
+        None => piped(agent, exec.stdin)
+            .map_err(|error| Failure::io("cannot make a pipe for the command", &error))?,
     };
     let spec = ChildSpec {
         programs: command.programs,
@@ -96,7 +90,8 @@ fn start(
         envp: command.envp,
         cwd: command.cwd,
         ids: agent.ids_to_become(command.user.ids),
-        streams: [their_stdin, their_stdout.into(), their_stderr.into()],
+        streams: theirs,
+        terminal: exec.terminal.is_some(),
         cgroup: containment.folder(),
         cgroup_namespace: agent.cgroups.as_ref().and_then(Cgroups::namespace),
         proc: agent.protected.then_some(agent.proc()),
@@ -110,13 +105,50 @@ fn start(
     Ok(Started {
         process,
         input,
-        stdout,
-        stderr,
+        outputs,
+    })
+}
+
+fn piped(agent: &Agent, wants_input: bool) -> io::Result<Streams> {
+    let (stdout, their_stdout) = wide_pipe()?;
+    let (stderr, their_stderr) = wide_pipe()?;
+    let (their_stdin, input) = if wants_input {
+        let (theirs, ours) = wide_pipe()?;
+        (
+            OwnedFd::from(theirs),
+            Input::new(OwnedFd::from(ours).into())?,
+        )
+    } else {
+        (OwnedFd::from(agent.null.try_clone()?), Input::none())
+    };
+    Ok(Streams {
+        theirs: [their_stdin, their_stdout.into(), their_stderr.into()],
+        input,
+        outputs: Outputs {
+            stdout: OwnedFd::from(stdout).into(),
+            stderr: Some(OwnedFd::from(stderr).into()),
+            terminal: None,
+        },
+    })
+}
+
+/// Streams that are one terminal, which belongs to `uid`: programs open `/dev/tty` and `/dev/pts/…` again.
+fn on_terminal(size: TerminalSize, uid: u32) -> io::Result<Streams> {
+    let Terminal { master, slave } = open_terminal(size.columns, size.rows)?;
+    std::os::unix::fs::fchown(&slave, Some(uid), None)?;
+    Ok(Streams {
+        input: Input::terminal(master.try_clone()?)?,
+        outputs: Outputs {
+            stdout: master.try_clone()?,
+            stderr: None,
+            terminal: Some(master),
+        },
+        theirs: [slave.try_clone()?, slave.try_clone()?, slave],
     })
 }
 
 /// A pipe that holds a whole data frame, so that the command and we take turns less often.
-fn wide_pipe() -> io::Result<(PipeReader, io::PipeWriter)> {
+fn wide_pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     // A kernel that gives us less room is only slower.
     let _ = i32::try_from(MAX_DATA).map(|size| fcntl(&reader, FcntlArg::F_SETPIPE_SZ(size)));

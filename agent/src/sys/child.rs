@@ -28,6 +28,8 @@ pub(crate) struct ChildSpec<'a> {
     pub(crate) ids: Option<Ids>,
     /// Standard input, output and error; none of them may be descriptor 0, 1 or 2.
     pub(crate) streams: [OwnedFd; 3],
+    /// Whether the streams are a terminal, which becomes that of its session.
+    pub(crate) terminal: bool,
     /// Folder of the cgroup it starts in.
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
     /// The cgroup namespace it gets, see cgroup_namespaces(7).
@@ -90,6 +92,7 @@ pub(crate) fn spawn(spec: &ChildSpec<'_>, report: &PipeWriter) -> io::Result<Pid
         cwd: spec.cwd.as_ptr(),
         ids: spec.ids.as_ref(),
         streams: [stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()],
+        terminal: spec.terminal,
         cgroup_namespace: spec.cgroup_namespace.map(|fd| fd.as_raw_fd()),
         proc: spec.proc.map(|fd| fd.as_raw_fd()),
         max_files: spec.max_files,
@@ -164,6 +167,7 @@ struct Plan<'a> {
     cwd: *const c_char,
     ids: Option<&'a Ids>,
     streams: [RawFd; 3],
+    terminal: bool,
     cgroup_namespace: Option<RawFd>,
     proc: Option<RawFd>,
     max_files: u64,
@@ -224,6 +228,9 @@ impl Plan<'_> {
             ))?;
             for (target, source) in (0..).zip(self.streams) {
                 check(libc::dup2(source, target))?;
+            }
+            if self.terminal {
+                check(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
             }
             // Ours close by themselves; whoever started us may have left us others.
             libc::syscall(

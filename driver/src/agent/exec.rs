@@ -8,7 +8,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use vk_agent_proto::frame::decode_room;
-use vk_agent_proto::{Exited, FrameError, Header, Kind, Reply, STDIN_WINDOW};
+use vk_agent_proto::{Exited, FrameError, Header, Kind, Reply, STDIN_WINDOW, TerminalSize};
 
 use super::error::{AgentError, Operation};
 use super::link::{FrameReader, Link, parse_reply, wrong_reply};
@@ -59,7 +59,15 @@ pub struct ExecHandle {
 /// Ends a running command, from wherever. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ExecControl {
-    signals: mpsc::UnboundedSender<Kind>,
+    signals: mpsc::UnboundedSender<Signal>,
+}
+
+/// What goes to a running command past its input.
+#[derive(Clone, Copy, Debug)]
+enum Signal {
+    Cancel,
+    Kill,
+    Resize(TerminalSize),
 }
 
 impl ExecControl {
@@ -67,12 +75,17 @@ impl ExecControl {
     /// its request. Nothing happens if it has ended.
     pub fn cancel(&self) {
         // The command is over if nobody listens.
-        let _ = self.signals.send(Kind::Cancel);
+        let _ = self.signals.send(Signal::Cancel);
     }
 
     /// Sends KILL to all that the command started.
     pub fn kill(&self) {
-        let _ = self.signals.send(Kind::Kill);
+        let _ = self.signals.send(Signal::Kill);
+    }
+
+    /// Gives the command's terminal a new size.
+    pub fn resize(&self, size: TerminalSize) {
+        let _ = self.signals.send(Signal::Resize(size));
     }
 }
 
@@ -160,7 +173,7 @@ const CHUNK: u32 = 64 << 10;
 /// Writes input and signals until both have ended, or the connection has.
 async fn write_all(
     mut to: OwnedWriteHalf,
-    mut signals: mpsc::UnboundedReceiver<Kind>,
+    mut signals: mpsc::UnboundedReceiver<Signal>,
     mut stdin: Stdin,
     room: Arc<Semaphore>,
 ) {
@@ -170,7 +183,7 @@ async fn write_all(
         let written = tokio::select! {
             biased;
             signal = signals.recv() => match signal {
-                Some(kind) => write_frame(&mut to, &mut frame, kind, 0).await,
+                Some(signal) => write_signal(&mut to, signal).await,
                 None => return,
             },
             len = read_input(&mut stdin, &room, &mut frame), if open => {
@@ -207,6 +220,18 @@ async fn read_input(stdin: &mut Stdin, room: &Semaphore, frame: &mut [u8]) -> us
         used.forget();
     }
     len
+}
+
+async fn write_signal(to: &mut OwnedWriteHalf, signal: Signal) -> Result<(), FrameError> {
+    let (kind, size) = match signal {
+        Signal::Cancel => (Kind::Cancel, None),
+        Signal::Kill => (Kind::Kill, None),
+        Signal::Resize(size) => (Kind::Resize, Some(size.encode())),
+    };
+    let payload = size.as_ref().map_or(&[][..], |size| size.as_slice());
+    let mut frame = Header::encode(kind, payload.len())?.to_vec();
+    frame.extend_from_slice(payload);
+    to.write_all(&frame).await.map_err(FrameError::Io)
 }
 
 async fn write_frame(

@@ -24,5 +24,5 @@ pub use vk_agent_proto::{
 };
 pub use vk_agent_proto::{
     Exec as ExecRequest, ExitStatus, Exited, FailureKind, GetTree as GetTreeRequest,
-    PutTree as PutTreeRequest, Stats, TreeSummary,
+    PutTree as PutTreeRequest, Stats, TerminalSize, TreeSummary,
 };

@@ -8,13 +8,7 @@ use vk_hub_proto::job::Image;
 use vk_hub_proto::job::variables::Variables;
 
 use crate::agent::ExecRequest;
-use crate::root_image::ProcessDefaults;
-
-/// What an entry point is handed: finds the shell that will read the script, in GitLab Runner's order (facts, build
-/// §2.10).
-const FIND_SHELL: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
-    /usr/local/bin/sh /usr/bin/sh /bin/sh /busybox/sh; do \
-    if [ -x \"$shell\" ]; then exec \"$shell\"; fi; done; echo shell not found; exit 1";
+use crate::root_image::{FIND_SHELL, ProcessDefaults};
 
 /// How processes of the job start in its image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

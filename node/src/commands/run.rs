@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal};
 
 use clap::Args;
-use vk_driver::agent::Stdin;
+use tokio::sync::mpsc;
+use vk_driver::agent::{Stdin, TerminalSize};
 use vk_driver::command::{CommandEnd, CommandIo, CommandSpec, run_command};
 use vk_driver::report::chain;
 use vk_driver::size::SizeRequest;
@@ -13,15 +14,17 @@ use crate::exit::{self, Status};
 use crate::log::complain;
 use crate::progress::Progress;
 use crate::signals;
+use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   vk run --cpus 1 --mem 512M --env NAME=vk local/default -- bash -c 'echo \"$NAME\"'
+  vk run --shell local/default
 
 Exit status: the command's own; 127 or 126 if it is not there or is no program, 125 if the VM could not run it,
 5 if it was cancelled.")]
 pub(crate) struct RunArgs {
-    /// Image to boot; `local/default` so far
+    /// Image to boot
     #[arg(value_name = "IMAGE")]
     image: String,
     /// vCPUs [default: 2, or what the host has if less]
@@ -33,9 +36,29 @@ pub(crate) struct RunArgs {
     /// Set a variable; may be given several times
     #[arg(long = "env", value_name = "K=V", value_parser = super::parse_variable)]
     env: Vec<(String, String)>,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// User, or user:group, instead of the image's
+    #[arg(long, short = 'u', value_name = "USER")]
+    user: Option<String>,
+    /// Working folder instead of the image's; made if it is missing
+    #[arg(long, short = 'w', value_name = "DIR", value_parser = parse_folder)]
+    workdir: Option<String>,
+    /// Program instead of the image's entry point; an empty one for none
+    #[arg(long, value_name = "PROGRAM")]
+    entrypoint: Option<String>,
+    /// Give the command this terminal; without a command, open the image's shell on it
+    #[arg(long)]
+    shell: bool,
+    /// The command and its arguments: handed to the image's entry point, if it has one [default: the image's own]
+    #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+fn parse_folder(text: &str) -> Result<String, String> {
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("expected an absolute path".to_owned())
+    }
 }
 
 fn parse_memory(text: &str) -> Result<u32, String> {
@@ -44,7 +67,20 @@ fn parse_memory(text: &str) -> Result<u32, String> {
 }
 
 /// Runs the command.
-pub(crate) async fn run(host: &HostArgs, args: RunArgs) -> Status {
+pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
+    let terminal = match args.shell.then(Terminal::of_this_process).transpose() {
+        Ok(terminal) => terminal,
+        Err(error) => {
+            complain(&format!("--shell: {error}"));
+            return exit::USAGE;
+        }
+    };
+    if terminal.is_some()
+        && let Ok(kind) = std::env::var("TERM")
+    {
+        // One that was asked for counts.
+        args.env.insert(0, ("TERM".to_owned(), kind));
+    }
     let cancel = match signals::cancels() {
         Ok(cancel) => cancel,
         Err(error) => {
@@ -55,22 +91,35 @@ pub(crate) async fn run(host: &HostArgs, args: RunArgs) -> Status {
     let spec = CommandSpec {
         image: args.image,
         argv: args.command,
+        entrypoint: args.entrypoint,
         env: args.env,
+        user: args.user,
+        working_dir: args.workdir,
+        shell: args.shell,
+        terminal: terminal.as_ref().and_then(Terminal::size),
         size: SizeRequest {
             cpus: args.cpus,
             memory_mib: args.mem,
         },
     };
     let mut progress = Progress::start("booting the VM");
+    let resized = terminal.as_ref().map_or_else(no_sizes, Terminal::sizes);
+    let mut raw = None;
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     let io = CommandIo {
-        stdin: stdin(),
+        stdin: stdin(args.shell),
         stdout: &mut stdout,
         stderr: &mut stderr,
         cancel,
-        booted: &mut || progress.clear(),
+        resized,
+        booted: &mut || {
+            progress.clear();
+            // Not before: until then Ctrl-C is for vk.
+            raw = terminal.as_ref().and_then(|terminal| terminal.raw().ok());
+        },
     };
     let end = run_command(&host.open(), spec, io).await;
+    drop(raw);
     progress.clear();
     match end {
         Ok(CommandEnd::Exited(code)) => Status(u8::try_from(code).unwrap_or(u8::MAX)),
@@ -83,10 +132,14 @@ pub(crate) async fn run(host: &HostArgs, args: RunArgs) -> Status {
     }
 }
 
+fn no_sizes() -> mpsc::Receiver<TerminalSize> {
+    mpsc::channel(1).1
+}
+
 /// Standard input, unless it is a terminal: without a terminal in the guest, a line typed here would only be taken
 /// away from the shell around vk.
-fn stdin() -> Stdin {
-    if io::stdin().is_terminal() {
+fn stdin(on_terminal: bool) -> Stdin {
+    if !on_terminal && io::stdin().is_terminal() {
         Stdin::None
     } else {
         Stdin::Reader(Box::new(tokio::io::stdin()))

@@ -1,0 +1,203 @@
+//! `vk run`: how a command starts in its image, with pipes and on a terminal.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Output};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use vk_tests::vk::Vk;
+
+fn run(args: &[&str]) -> Output {
+    Vk::new().run([&["run"], args].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn user_folder_and_entry_point_can_be_chosen() {
+    let output = run(&[
+        "--user",
+        "nobody",
+        "--workdir",
+        "/made/for/this",
+        "--entrypoint",
+        "/usr/bin/env",
+        "--env",
+        "A=1",
+        "local/default",
+        "--",
+        "B=2",
+        "sh",
+        "-c",
+        "id -un; pwd; echo $A$B",
+    ]);
+
+    assert_eq!(stdout(&output), "nobody\n/made/for/this\n12\n");
+}
+
+#[test]
+fn an_image_without_a_command_wants_one() {
+    let output = run(&["local/default"]);
+
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("names no command"), "{told}");
+}
+
+#[test]
+fn a_shell_without_a_terminal_is_refused_before_anything_boots() {
+    let output = run(&["--shell", "local/default"]);
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_relative_folder_is_refused() {
+    let output = run(&["--workdir", "src", "local/default", "--", "true"]);
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// Someone at a terminal.
+struct Typist {
+    terminal: File,
+    vk: Child,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Typist {
+    /// Starts `vk run` with `args` on a new terminal.
+    fn sits_down(vk: &Vk, args: &[&str]) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        set_size(&terminal, 100, 30);
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let other = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let stream = || OwnedFd::from(File::from(other.try_clone().unwrap()));
+        let child = vk
+            .command()
+            .arg("run")
+            .args(args)
+            .env("TERM", "vt220")
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .unwrap();
+        let terminal = File::from(terminal);
+        let mut reader = terminal.try_clone().unwrap();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(len @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..len].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            terminal,
+            vk: child,
+            output,
+            seen: String::new(),
+        }
+    }
+
+    fn resizes(&self, columns: u16, rows: u16) {
+        set_size(&self.terminal, columns, rows);
+        // The kernel tells only those whose controlling terminal it is.
+        let pid = Pid::from_raw(i32::try_from(self.vk.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::WINCH).unwrap();
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` was on the terminal, and forgets what came up to it.
+    fn sees(&mut self, text: &str) {
+        loop {
+            if let Some((_, rest)) = self.seen.split_once(text) {
+                self.seen = rest.to_owned();
+                return;
+            }
+            let Ok(bytes) = self.output.recv_timeout(Duration::from_secs(120)) else {
+                panic!("no {text:?} in {:?}", self.seen);
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn leaves(mut self) -> Option<i32> {
+        self.vk.wait().unwrap().code()
+    }
+}
+
+fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+#[test]
+fn a_shell_on_a_terminal_has_its_size_its_keys_and_its_signals() {
+    let vk = Vk::new();
+    let mut typist = Typist::sits_down(&vk, &["--shell", "local/default"]);
+
+    typist.sees("# ");
+    typist.types("stty size; tty; echo kind=$TERM\r");
+    typist.sees("30 100");
+    typist.sees("/dev/pts/0");
+    typist.sees("kind=vt220");
+    typist.resizes(132, 40);
+    typist.types("until [ \"$(stty size)\" = '40 132' ]; do sleep 0.1; done; echo res''ized\r");
+    typist.sees("resized");
+    typist.types("echo slee''ping; sleep 1000\r");
+    typist.sees("sleeping");
+    typist.types("\x03");
+    typist.types("echo ali''ve\r");
+    typist.sees("alive");
+    typist.types("exit 7\r");
+
+    assert_eq!(typist.leaves(), Some(7));
+}
+
+#[test]
+fn a_command_on_a_terminal_sees_one() {
+    let vk = Vk::new();
+    let mut typist = Typist::sits_down(
+        &vk,
+        &[
+            "--shell",
+            "--user",
+            "nobody",
+            "local/default",
+            "--",
+            "sh",
+            "-c",
+            "test -t 0 && test -t 1 && test -t 2 && echo on > /dev/tty && echo err''or >&2",
+        ],
+    );
+
+    typist.sees("on");
+    typist.sees("error");
+
+    assert_eq!(typist.leaves(), Some(0));
+}
