@@ -1,0 +1,370 @@
+//! Writing the tree behind the contents: first the blocks of folders (and of long symbolic links), then the files'
+//! records, each with what fits behind it.
+
+use crate::data::ImageFile;
+use crate::format::folder::{self, Item};
+use crate::format::inode::{self, Layout, Placed};
+use crate::format::superblock::Superblock;
+use crate::format::{BLOCK, blocks};
+use crate::layer::Image;
+use crate::limits::Limits;
+use crate::tree::{Inode, InodeId, NameId, ROOT, Tree, kind};
+use crate::xattr::XattrSets;
+use crate::{ConvertError, Summary};
+
+/// Names that are in no folder's list, though in its contents.
+const DOT: NameId = NameId::MAX - 1;
+const DOT_DOT: NameId = NameId::MAX - 2;
+
+/// The root's record comes first. Number 0 is left free: C programs take it for "no file".
+const FIRST_SLOT: u64 = inode::SIZE as u64 / inode::SLOT;
+
+/// A folder and where its parts are.
+struct Folder {
+    inode: InodeId,
+    parent: InodeId,
+    /// Its names in order, in [`Plan::names`].
+    start: usize,
+    end: usize,
+    /// Length of its contents.
+    size: u64,
+    /// Its first block, if it has any of its own.
+    block: u32,
+    folders: u32,
+}
+
+/// Where everything goes.
+struct Plan<'a> {
+    tree: &'a Tree,
+    xattrs: &'a XattrSets,
+    limits: &'a Limits,
+    /// Breadth first: a folder's files are next to each other.
+    folders: Vec<Folder>,
+    names: Vec<NameId>,
+    /// For each file the folder that it is, or the block of a long link.
+    details: Vec<u32>,
+    /// For each file the number of its record; 0 for files that are not part of the image.
+    slots: Vec<u32>,
+    /// The first block that is free.
+    next_block: u64,
+    /// Where the next record goes, in bytes from the first one.
+    position: u64,
+    placed: u64,
+}
+
+pub(crate) fn write(image: Image) -> Result<Summary, ConvertError> {
+    let Image {
+        mut file,
+        tree,
+        xattrs,
+        next_block,
+        limits,
+    } = image;
+    let mut plan = Plan::new(&tree, &xattrs, &limits, next_block);
+    plan.place_contents()?;
+    let metadata_block = limits.check_blocks(plan.next_block)?;
+    plan.place_records()?;
+    let end = plan.next_block + blocks(plan.position);
+    let blocks = limits.check_blocks(end)?;
+
+    plan.write_contents(&mut file)?;
+    plan.write_records(&mut file, metadata_block)?;
+    let len = end * BLOCK as u64;
+    file.set_len(len)?;
+    let superblock = Superblock {
+        root: FIRST_SLOT as u16,
+        inodes: plan.placed,
+        blocks,
+        metadata_block,
+    };
+    file.write(0, &superblock.encode())?;
+    file.flush()?;
+    Ok(Summary {
+        image_bytes: len,
+        inodes: plan.placed,
+    })
+}
+
+impl<'a> Plan<'a> {
+    fn new(tree: &'a Tree, xattrs: &'a XattrSets, limits: &'a Limits, next_block: u32) -> Self {
+        let mut plan = Self {
+            tree,
+            xattrs,
+            limits,
+            folders: Vec::new(),
+            names: Vec::new(),
+            details: vec![0; tree.inode_count()],
+            slots: vec![0; tree.inode_count()],
+            next_block: u64::from(next_block),
+            position: FIRST_SLOT * inode::SLOT,
+            placed: 0,
+        };
+        plan.list_folder(ROOT, ROOT);
+        let mut next = 0;
+        while let Some(folder) = plan.folders.get(next) {
+            let (parent, start, end) = (folder.inode, folder.start, folder.end);
+            for at in start..end {
+                let inode = plan.inode_of(plan.names[at], parent, parent);
+                if inode != parent && tree.inode(inode).is_folder() {
+                    plan.list_folder(inode, parent);
+                }
+            }
+            next += 1;
+        }
+        plan
+    }
+
+    fn list_folder(&mut self, inode: InodeId, parent: InodeId) {
+        let start = self.names.len();
+        self.names.extend([DOT, DOT_DOT]);
+        self.names.extend(self.tree.names_in(inode));
+        let tree = self.tree;
+        self.names[start..].sort_unstable_by_key(|name| text(tree, *name));
+        let names = &self.names[start..];
+        let lengths = names.iter().map(|name| text(tree, *name).len());
+        let (count, last) = folder::pack(lengths).fold((0, 0), |(n, _), (_, len)| (n + 1, len));
+        let is_folder =
+            |name: &&NameId| **name < DOT_DOT && tree.inode(tree.inode_of(**name)).is_folder();
+        let folders = names.iter().filter(is_folder).count();
+        self.details[inode as usize] = self.folders.len() as u32;
+        self.folders.push(Folder {
+            inode,
+            parent,
+            start,
+            end: self.names.len(),
+            size: (count - 1) * BLOCK as u64 + last as u64,
+            block: 0,
+            folders: folders as u32,
+        });
+    }
+
+    /// The file that a name in `folder` stands for.
+    fn inode_of(&self, name: NameId, folder: InodeId, parent: InodeId) -> InodeId {
+        match name {
+            DOT => folder,
+            DOT_DOT => parent,
+            _ => self.tree.inode_of(name),
+        }
+    }
+
+    /// Calls `visit` for every file of the image at the first of its names, in the order of their records.
+    fn visit(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, InodeId) -> Result<(), ConvertError>,
+    ) -> Result<(), ConvertError> {
+        visit(self, ROOT)?;
+        for folder in 0..self.folders.len() {
+            for at in self.folders[folder].start..self.folders[folder].end {
+                let name = self.names[at];
+                if name < DOT_DOT {
+                    visit(self, self.tree.inode_of(name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Length of what is in a file's own blocks or behind its record; of regular files nothing is left to write.
+    fn size(&self, id: InodeId) -> u64 {
+        let inode = self.tree.inode(id);
+        match inode.mode & kind::MASK {
+            kind::FOLDER => self.folder(id).size,
+            kind::SYMLINK => inode.size,
+            _ => 0,
+        }
+    }
+
+    fn folder(&self, id: InodeId) -> &Folder {
+        &self.folders[self.details[id as usize] as usize]
+    }
+
+    fn xattrs(&self, inode: &Inode) -> &'a [u8] {
+        self.xattrs.get(inode.xattrs)
+    }
+
+    /// Whether the last block of a file's contents goes behind its record: it must be in one block with it.
+    fn layout(&self, id: InodeId) -> Layout {
+        let tail = (self.size(id) % BLOCK as u64) as usize;
+        let record = inode::SIZE + self.xattrs(self.tree.inode(id)).len();
+        match tail > 0 && record + tail <= BLOCK {
+            true => Layout::Inline,
+            false => Layout::Plain,
+        }
+    }
+
+    /// Blocks of its own that a folder or a link needs.
+    fn own_blocks(&self, id: InodeId) -> u64 {
+        match self.layout(id) {
+            Layout::Plain => blocks(self.size(id)),
+            Layout::Inline => self.size(id) / BLOCK as u64,
+        }
+    }
+
+    fn place_contents(&mut self) -> Result<(), ConvertError> {
+        self.visit(|plan, id| {
+            let own = plan.own_blocks(id);
+            if own == 0 {
+                return Ok(());
+            }
+            let block = plan.limits.check_blocks(plan.next_block)?;
+            match plan.tree.inode(id).is_folder() {
+                true => {
+                    let folder = plan.details[id as usize] as usize;
+                    plan.folders[folder].block = block;
+                }
+                // Links with several names come by several times.
+                false if plan.details[id as usize] != 0 => return Ok(()),
+                false => plan.details[id as usize] = block,
+            }
+            plan.next_block += own;
+            Ok(())
+        })
+    }
+
+    fn place_records(&mut self) -> Result<(), ConvertError> {
+        self.visit(|plan, id| {
+            if plan.slots[id as usize] != 0 {
+                return Ok(());
+            }
+            let xattrs = plan.xattrs(plan.tree.inode(id)).len();
+            let tail = match plan.layout(id) {
+                Layout::Plain => 0,
+                Layout::Inline => plan.size(id) % BLOCK as u64,
+            };
+            let len = (inode::SIZE + xattrs) as u64 + tail;
+            let block = BLOCK as u64;
+            let left = block - plan.position % block;
+            // Long attributes alone go across blocks.
+            if left < len.min(block) {
+                plan.position += left;
+            }
+            let slot = u32::try_from(plan.position / inode::SLOT);
+            plan.slots[id as usize] = slot.map_err(|_| ConvertError::TooLarge {
+                limit: crate::Limit::ImageBytes,
+                max: u64::from(u32::MAX) * inode::SLOT,
+            })?;
+            plan.position = (plan.position + len).next_multiple_of(inode::SLOT);
+            plan.placed += 1;
+            Ok(())
+        })
+    }
+
+    fn nid(&self, id: InodeId) -> u64 {
+        u64::from(self.slots[id as usize])
+    }
+
+    /// Calls `visit` with the blocks of a folder, one by one.
+    fn folder_blocks(
+        &self,
+        folder: &Folder,
+        mut visit: impl FnMut(u64, &[u8]) -> Result<(), ConvertError>,
+    ) -> Result<(), ConvertError> {
+        let mut names = &self.names[folder.start..folder.end];
+        let lengths = names.iter().map(|name| text(self.tree, *name).len());
+        let mut bytes = Vec::with_capacity(BLOCK);
+        for (at, (count, _)) in folder::pack(lengths).enumerate() {
+            let (now, later) = names.split_at(count);
+            let item = |name: &NameId| {
+                let inode = self.inode_of(*name, folder.inode, folder.parent);
+                Item {
+                    name: text(self.tree, *name),
+                    nid: self.nid(inode),
+                    mode: self.tree.inode(inode).mode,
+                }
+            };
+            let items: Vec<Item<'_>> = now.iter().map(item).collect();
+            folder::encode(&items, &mut bytes);
+            visit(at as u64, &bytes)?;
+            names = later;
+        }
+        Ok(())
+    }
+
+    /// The part of a folder or link that goes behind its record.
+    fn tail(&self, id: InodeId) -> Result<Vec<u8>, ConvertError> {
+        let mut tail = Vec::new();
+        if self.layout(id) == Layout::Plain {
+            return Ok(tail);
+        }
+        let whole = self.size(id) / BLOCK as u64;
+        if !self.tree.inode(id).is_folder() {
+            return Ok(self.tree.target_of(id).to_vec());
+        }
+        self.folder_blocks(self.folder(id), |at, bytes| {
+            if at == whole {
+                tail = bytes.to_vec();
+            }
+            Ok(())
+        })?;
+        Ok(tail)
+    }
+
+    fn write_contents(&mut self, file: &mut ImageFile) -> Result<(), ConvertError> {
+        self.visit(|plan, id| {
+            let own = plan.own_blocks(id);
+            if own == 0 {
+                return Ok(());
+            }
+            let offset = |block: u32| u64::from(block) * BLOCK as u64;
+            if !plan.tree.inode(id).is_folder() {
+                return file.write(offset(plan.details[id as usize]), plan.tree.target_of(id));
+            }
+            let folder = plan.folder(id);
+            plan.folder_blocks(folder, |at, bytes| match at < own {
+                true => file.write(offset(folder.block) + at * BLOCK as u64, bytes),
+                false => Ok(()),
+            })
+        })
+    }
+
+    fn write_records(&mut self, file: &mut ImageFile, first: u32) -> Result<(), ConvertError> {
+        let first = u64::from(first) * BLOCK as u64;
+        let mut serial = 0;
+        let mut last = 0;
+        let mut record = Vec::new();
+        self.visit(|plan, id| {
+            let nid = plan.nid(id);
+            // Numbers ascend: a file with several names was written at the first.
+            if nid <= last {
+                return Ok(());
+            }
+            last = nid;
+            serial += 1;
+            let node = plan.tree.inode(id);
+            let xattrs = plan.xattrs(node);
+            let is_folder = node.is_folder();
+            let placed = Placed {
+                layout: plan.layout(id),
+                place: match node.mode & kind::MASK {
+                    kind::FOLDER => plan.folder(id).block,
+                    kind::SYMLINK => plan.details[id as usize],
+                    kind::FILE if node.size == 0 => 0,
+                    _ => node.place,
+                },
+                size: match is_folder {
+                    true => plan.folder(id).size,
+                    false => node.size,
+                },
+                links: match is_folder {
+                    true => plan.folder(id).folders + 2,
+                    false => node.links,
+                },
+                xattrs: xattrs.len(),
+                serial,
+            };
+            record.clear();
+            record.extend_from_slice(&inode::encode(node, &placed));
+            record.extend_from_slice(xattrs);
+            record.extend_from_slice(&plan.tail(id)?);
+            file.write(first + nid * inode::SLOT, &record)
+        })
+    }
+}
+
+fn text(tree: &Tree, name: NameId) -> &[u8] {
+    match name {
+        DOT => b".",
+        DOT_DOT => b"..",
+        _ => tree.text_of(name),
+    }
+}

@@ -1,0 +1,42 @@
+//! OCI layers to one uncompressed EROFS file: in userspace, without root, streaming, with bounded memory.
+//!
+//! A [`Converter`] is given an image's layers, bottom first, as they come from the network. While a layer is
+//! inflated its checksum is computed and its tar stream read, each on a thread of its own; what files hold goes
+//! straight to its final place in the image, once. Of the tree, a compact record per entry is kept in memory;
+//! [`Converter::finish`] writes it behind the contents, and the superblock last.
+//!
+//! # How layers are applied
+//!
+//! As the [OCI image specification](https://github.com/opencontainers/image-spec/blob/main/layer.md) says, and
+//! where it is silent as containerd does:
+//!
+//! - Whiteouts (`.wh.NAME`) and opaque marks (`.wh..wh..opq`) hide what lower layers brought, wherever they stand
+//!   in the layer, and nothing that their own layer brings. Other names that begin with `.wh..wh.` are left out.
+//! - Names are cleaned (`/a`, `./a` and `b/../a` are `a`); one that leaves the image's root is an error.
+//! - The folders on the way to an entry are found as a process inside the image would find them: symbolic links of
+//!   this or earlier layers are followed, `..` and absolute targets stay inside the image, and a loop is an error.
+//!   The last part of the name is never followed: it is replaced, or merged if old and new are both folders.
+//! - Folders that are missing on the way are made (0755, root's, of 1970); a file in the way is replaced by one.
+//! - A hard link names a file of this layer or of an earlier one, found by the same rules.
+//! - The same name twice in a layer: the last one counts.
+//! - Extended attributes are kept in the namespaces `user`, `trusted`, `security` and of POSIX ACLs. Others, and those
+//!   that overlayfs keeps for itself, are left out and counted.
+
+mod convert;
+mod data;
+mod error;
+mod format;
+mod image;
+mod inflate;
+mod layer;
+mod limits;
+mod path;
+mod pipeline;
+mod tar;
+mod tree;
+mod xattr;
+
+pub use convert::{Converter, FORMAT_VERSION, LayerSummary, Summary};
+pub use error::{ConvertError, EntryProblem, TarFault};
+pub use inflate::Compression;
+pub use limits::{Limit, Limits};

@@ -1,0 +1,247 @@
+//! Adding and removing.
+
+use super::{Attributes, Freed, InodeId, NONE, Name, NameId, Node, ROOT, Refused, Tree, kind};
+use crate::EntryProblem;
+
+impl Tree {
+    /// A folder called `text` in `folder`: a new one, or the old one with new attributes.
+    pub(crate) fn put_folder(
+        &mut self,
+        folder: InodeId,
+        text: &[u8],
+        attributes: &Attributes,
+    ) -> Result<(), Refused> {
+        let name = self.find_name(folder, text);
+        if let Some(name) = name
+            && self.inode(self.inode_of(name)).is_folder()
+        {
+            let inode = self.inode_of(name);
+            self.inode_mut(inode).set(attributes);
+            self.touch(name);
+            self.name_mut(name).explicit = true;
+            return Ok(());
+        }
+        self.new_folder(folder, text, attributes, true).map(|_| ())
+    }
+
+    /// New attributes for the root.
+    pub(crate) fn put_root(&mut self, attributes: &Attributes) {
+        self.inode_mut(ROOT).set(attributes);
+    }
+
+    /// A file called `text` in `folder`, instead of what was there.
+    pub(crate) fn put(
+        &mut self,
+        folder: InodeId,
+        text: &[u8],
+        attributes: &Attributes,
+        node: Node<'_>,
+    ) -> Result<(), Refused> {
+        let (kind, size, place) = match node {
+            Node::File { size, first_block } => (kind::FILE, size, first_block),
+            Node::Symlink(target) => {
+                let place = self.add_text(target)?;
+                (kind::SYMLINK, target.len() as u64, place)
+            }
+            Node::BlockDevice(number) => (kind::BLOCK_DEVICE, 0, number),
+            Node::CharDevice(number) => (kind::CHAR_DEVICE, 0, number),
+            Node::Fifo => (kind::FIFO, 0, 0),
+        };
+        let inode = self.new_inode(kind, attributes, size, place);
+        self.enter(folder, text, inode, true)
+    }
+
+    /// Another name for the file `inode`.
+    pub(crate) fn link(
+        &mut self,
+        folder: InodeId,
+        text: &[u8],
+        inode: InodeId,
+    ) -> Result<(), Refused> {
+        if self.inode(inode).is_folder() {
+            return Err(EntryProblem::LinkToFolder.into());
+        }
+        if self.find_name(folder, text).map(|name| self.inode_of(name)) == Some(inode) {
+            return Ok(());
+        }
+        // Held, so that it survives if what it replaces is the folder with its last name.
+        self.hold(inode)?;
+        let entered = self.enter(folder, text, inode, true);
+        self.release(inode);
+        entered
+    }
+
+    /// Hides what lower layers have at `text` in `folder`.
+    pub(crate) fn whiteout(&mut self, folder: InodeId, text: &[u8]) {
+        if let Some(name) = self.find_name(folder, text) {
+            self.hide(name)
+                .into_iter()
+                .for_each(|inner| self.clear(inner));
+        }
+    }
+
+    /// Hides what lower layers have in `folder`, at any depth.
+    pub(crate) fn clear(&mut self, folder: InodeId) {
+        let mut folders = vec![folder];
+        while let Some(folder) = folders.pop() {
+            if self.inode(folder).cleared == self.layer {
+                continue;
+            }
+            self.inode_mut(folder).cleared = self.layer;
+            let names: Vec<NameId> = self.names_in(folder).collect();
+            // Linked anew, without those that are gone, so that the next layer need not look at them again.
+            self.inode_mut(folder).place = NONE;
+            for name in names {
+                folders.extend(self.hide(name));
+                if self.inode_of(name) != NONE {
+                    self.name_mut(name).next = self.inode(folder).place;
+                    self.inode_mut(folder).place = name;
+                }
+            }
+        }
+    }
+
+    /// Removes a name of a lower layer. One of this layer stays: if it is a folder that lower layers have, too, it
+    /// becomes this layer's, and is returned, as its content still has to be looked through.
+    fn hide(&mut self, name: NameId) -> Option<InodeId> {
+        let &Name {
+            layer,
+            inode,
+            explicit,
+            ..
+        } = self.name(name);
+        if layer != self.layer {
+            self.remove(name);
+            return None;
+        }
+        if !self.inode(inode).is_folder() || self.inode(inode).cleared == self.layer {
+            return None;
+        }
+        if !explicit {
+            self.inode_mut(inode).set(&Attributes::IMPLIED);
+        }
+        Some(inode)
+    }
+
+    /// Makes a name the current layer's.
+    pub(super) fn touch(&mut self, name: NameId) {
+        let layer = self.layer;
+        let name = self.name_mut(name);
+        if name.layer != layer {
+            (name.layer, name.explicit) = (layer, false);
+        }
+    }
+
+    pub(super) fn new_folder(
+        &mut self,
+        folder: InodeId,
+        text: &[u8],
+        attributes: &Attributes,
+        explicit: bool,
+    ) -> Result<InodeId, Refused> {
+        let inode = self.new_inode(kind::FOLDER, attributes, 0, NONE);
+        self.enter(folder, text, inode, explicit)?;
+        Ok(inode)
+    }
+
+    /// Gives `inode` the name `text` in `folder`, instead of what was there.
+    fn enter(
+        &mut self,
+        folder: InodeId,
+        text: &[u8],
+        inode: InodeId,
+        explicit: bool,
+    ) -> Result<(), Refused> {
+        self.hold(inode)?;
+        if let Some(name) = self.find_name(folder, text) {
+            let old = self.inode_of(name);
+            let layer = self.layer;
+            let name = self.name_mut(name);
+            (name.inode, name.layer, name.explicit) = (inode, layer, explicit);
+            self.let_go(old);
+            return Ok(());
+        }
+        let hash = self.hash(folder, text);
+        let place = self.add_text(text)?;
+        let id = self.names.len() as NameId;
+        self.names.push(Name {
+            parent: folder,
+            inode,
+            next: self.inode(folder).place,
+            text: place,
+            layer: self.layer,
+            len: text.len() as u8,
+            explicit,
+        });
+        self.inode_mut(folder).place = id;
+        let Self {
+            index,
+            names,
+            texts,
+            hasher,
+            ..
+        } = self;
+        index.insert_unique(hash, id, |id| {
+            let name = &names[*id as usize];
+            let start = name.text as usize;
+            let text = &texts[start..start + usize::from(name.len)];
+            std::hash::BuildHasher::hash_one(hasher, (name.parent, text))
+        });
+        Ok(())
+    }
+
+    fn remove(&mut self, name: NameId) {
+        let inode = self.forget(name);
+        self.let_go(inode);
+    }
+
+    /// Takes a name out of the index.
+    fn forget(&mut self, name: NameId) -> InodeId {
+        let hash = self.hash(self.name(name).parent, self.text_of(name));
+        if let Ok(entry) = self.index.find_entry(hash, |id| *id == name) {
+            entry.remove();
+        }
+        std::mem::replace(&mut self.name_mut(name).inode, NONE)
+    }
+
+    /// One name less for `inode`; a folder goes with all that is in it.
+    fn let_go(&mut self, inode: InodeId) {
+        let mut gone = vec![inode];
+        while let Some(inode) = gone.pop() {
+            if self.inode(inode).is_folder() {
+                let names: Vec<NameId> = self.names_in(inode).collect();
+                gone.extend(names.into_iter().map(|name| self.forget(name)));
+                self.inode_mut(inode).place = NONE;
+            } else {
+                self.release(inode);
+            }
+        }
+    }
+
+    fn hold(&mut self, inode: InodeId) -> Result<(), Refused> {
+        let inode = self.inode_mut(inode);
+        inode.links = inode
+            .links
+            .checked_add(1)
+            .ok_or(EntryProblem::TooManyLinks)?;
+        Ok(())
+    }
+
+    fn release(&mut self, id: InodeId) {
+        let inode = self.inode_mut(id);
+        inode.links = inode.links.saturating_sub(1);
+        let &mut super::Inode {
+            links,
+            mode,
+            size,
+            place,
+            ..
+        } = inode;
+        if links == 0 && mode & kind::MASK == kind::FILE && size > 0 {
+            self.freed.push(Freed {
+                first_block: place,
+                size,
+            });
+        }
+    }
+}
