@@ -1,8 +1,11 @@
 //! The kit that the end-to-end tests are made with: real parts, no mocks.
 
+pub mod fault_proxy;
 pub mod fuzz;
 pub mod git_http;
 pub mod golden;
+pub mod image_maker;
 pub mod job;
 pub mod processes;
+pub mod registry;
 pub mod vk;

@@ -1,0 +1,851 @@
+//! The registry client against Debian's `docker-registry`, and against one that misbehaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use vk_driver::registry::{
+    BlobSize, BlobSource, Credential, Credentials, Digest, Pushed, Reference, RegistryClient,
+    RegistryError, RegistryErrorKind, RegistryOptions, Repository, RetryPolicy,
+};
+use vk_driver::report::chain;
+use vk_tests::fault_proxy::{Action, FaultProxy, Request};
+use vk_tests::image_maker::{self, Image};
+use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
+
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// Patience for tests: enough for some attempts, soon over.
+fn quick() -> RetryPolicy {
+    RetryPolicy {
+        lost: Duration::from_millis(400),
+        busy: Duration::from_secs(3),
+        unknown_host: Duration::from_millis(100),
+        first_pause: Duration::from_millis(10),
+        longest_pause: Duration::from_millis(50),
+    }
+}
+
+fn quick_client() -> RegistryClient {
+    client(RegistryOptions::default())
+}
+
+fn client(options: RegistryOptions) -> RegistryClient {
+    RegistryClient::new(RegistryOptions {
+        retry: quick(),
+        ..options
+    })
+}
+
+fn reference(text: &str) -> Reference {
+    text.parse().unwrap()
+}
+
+fn repository(host: &str, path: &str) -> Repository {
+    Repository::new(host, path).unwrap()
+}
+
+/// Bytes that compress badly and repeat late.
+fn noise(size: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    (0..size)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        })
+        .collect()
+}
+
+async fn push(client: &RegistryClient, repository: &Repository, content: &[u8]) -> Digest {
+    let digest = Digest::of(content);
+    let source = BlobSource::Bytes(Bytes::copy_from_slice(content));
+    let size = content.len() as u64;
+    client
+        .push_blob(repository, digest, size, source)
+        .await
+        .unwrap();
+    digest
+}
+
+async fn pull(
+    client: &RegistryClient,
+    repository: &Repository,
+    digest: Digest,
+    size: BlobSize,
+) -> Result<Vec<u8>, RegistryError> {
+    let mut blob = client.blob(repository, digest, size).await?;
+    let mut content = Vec::new();
+    while let Some(chunk) = blob.chunk().await? {
+        content.extend_from_slice(&chunk);
+    }
+    Ok(content)
+}
+
+/// A registry with a blob of `size` bytes, and a proxy before it that does what `rule` says to the nth request for
+/// a blob.
+async fn faulty(
+    size: usize,
+    mut rule: impl FnMut(usize) -> Action + Send + 'static,
+) -> (Registry, FaultProxy, Vec<u8>, Digest) {
+    let registry = Registry::start();
+    let content = noise(size);
+    let digest = push(
+        &registry.client(),
+        &repository(registry.host(), "a"),
+        &content,
+    )
+    .await;
+    let mut count = 0;
+    let proxy = FaultProxy::start(registry.host(), move |request| {
+        if request.path.contains("/blobs/") {
+            count += 1;
+            rule(count)
+        } else {
+            Action::Forward
+        }
+    });
+    (registry, proxy, content, digest)
+}
+
+fn to_blobs(proxy: &FaultProxy) -> Vec<Request> {
+    let requests = proxy.requests();
+    requests
+        .into_iter()
+        .filter(|request| request.path.contains("/blobs/"))
+        .collect()
+}
+
+#[tokio::test]
+async fn blobs_and_manifests_come_back_as_they_were_pushed_under_every_demand() {
+    for (tls, login) in [(false, false), (false, true), (true, false), (true, true)] {
+        let registry = Registry::with(Demands { tls, login });
+        let client = registry.client();
+        let repository = repository(registry.host(), "team/a");
+        let content = noise(300_000);
+        let digest = Digest::of(&content);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &content).unwrap();
+        let source = BlobSource::File(file.path().to_owned());
+
+        assert!(!client.blob_exists(&repository, digest).await.unwrap());
+        let first = client
+            .push_blob(&repository, digest, 300_000, source.clone())
+            .await;
+        let second = client.push_blob(&repository, digest, 300_000, source).await;
+
+        assert_eq!(first.unwrap(), Pushed::Uploaded);
+        assert_eq!(second.unwrap(), Pushed::AlreadyThere);
+        assert!(client.blob_exists(&repository, digest).await.unwrap());
+        let pulled = pull(&client, &repository, digest, BlobSize::Exactly(300_000)).await;
+        assert!(pulled.unwrap() == content, "tls {tls}, login {login}");
+
+        let image = Image::new().push(&client, &registry.image("team/a:1"));
+        let manifest = client
+            .manifest(&reference(&registry.image("team/a:1")))
+            .await
+            .unwrap();
+        assert_eq!(manifest.digest, image);
+        assert_eq!(manifest.media_type, OCI_MANIFEST);
+        let pinned = repository.pinned(image);
+        assert_eq!(
+            client.manifest(&pinned).await.unwrap().bytes,
+            manifest.bytes
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let registry = Registry::start();
+    let client = quick_client();
+
+    let error = client
+        .manifest(&reference(&registry.image("no/such:9")))
+        .await
+        .unwrap_err();
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::NotFound { .. }),
+        "{error:?}"
+    );
+    let text = chain(&error);
+    assert!(text.contains(&registry.image("no/such:9")), "{text}");
+    assert!(text.contains("manifest unknown"), "{text}");
+    let missing = Digest::of(b"missing");
+    let error = client
+        .blob(
+            &repository(registry.host(), "a"),
+            missing,
+            BlobSize::AtMost(9),
+        )
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::NotFound { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_login_is_denied_and_not_told() {
+    let registry = Registry::with(Demands {
+        login: true,
+        tls: false,
+    });
+    let wanted = reference(&registry.image("a:1"));
+    let mut credentials = Credentials::default();
+    let (username, password) = (USER.to_owned(), "wrong-and-secret".to_owned());
+    credentials.insert(registry.host(), Credential::Basic { username, password });
+
+    let with = client(RegistryOptions {
+        credentials,
+        ..RegistryOptions::default()
+    });
+    for (client, login) in [(with, true), (quick_client(), false)] {
+        let error = client.manifest(&wanted).await.unwrap_err();
+
+        let RegistryErrorKind::Denied {
+            status: 401,
+            with_credential,
+            ..
+        } = error.kind()
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*with_credential, login);
+        let text = format!("{} {error:?}", chain(&error));
+        assert!(!text.contains("wrong-and-secret"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_knows_is_a_tls_error_and_an_insecure_registry_may_have_one() {
+    let registry = Registry::with(Demands {
+        tls: true,
+        login: false,
+    });
+    Image::new().push(&registry.client(), &registry.image("a:1"));
+    let wanted = reference(&registry.image("a:1"));
+
+    let error = quick_client().manifest(&wanted).await.unwrap_err();
+    let insecure = client(RegistryOptions {
+        insecure: BTreeSet::from([registry.host().to_owned()]),
+        ..RegistryOptions::default()
+    });
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::Tls { .. }),
+        "{error:?}"
+    );
+    assert!(insecure.manifest(&wanted).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_tried_again_until_the_registry_is_back() {
+    let mut registry = Registry::start();
+    let wanted = reference(&registry.image("a:1"));
+    Image::new().push(&registry.client(), &registry.image("a:1"));
+    registry.stop();
+
+    let error = quick_client().manifest(&wanted).await.unwrap_err();
+    let patient = RegistryClient::new(RegistryOptions {
+        retry: RetryPolicy {
+            lost: Duration::from_secs(60),
+            ..quick()
+        },
+        ..RegistryOptions::default()
+    });
+    let waiting = tokio::spawn(async move { patient.manifest(&wanted).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    registry.resume();
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::Unreachable { .. }),
+        "{error:?}"
+    );
+    let text = chain(&error);
+    assert!(text.contains("refused"), "{text}");
+    assert!(waiting.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_exist_is_unreachable() {
+    let error = quick_client()
+        .manifest(&reference("no-such-host.invalid/a:1"))
+        .await
+        .unwrap_err();
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::Unreachable { .. }),
+        "{error:?}"
+    );
+    assert!(
+        chain(&error).contains("host name is not found"),
+        "{}",
+        chain(&error)
+    );
+}
+
+#[tokio::test]
+async fn a_download_that_breaks_goes_on_where_it_was() {
+    let (_registry, proxy, content, digest) = faulty(1_000_000, |count| match count {
+        1 => Action::DropAfter(400_000),
+        2 => Action::DropAfter(0),
+        3 => Action::Close,
+        4 => Action::DropAfter(300_000),
+        _ => Action::Forward,
+    })
+    .await;
+
+    let repository = repository(&proxy.host(), "a");
+    let pulled = pull(
+        &quick_client(),
+        &repository,
+        digest,
+        BlobSize::Exactly(1_000_000),
+    )
+    .await;
+
+    assert!(pulled.unwrap() == content);
+    let ranges: Vec<_> = to_blobs(&proxy)
+        .iter()
+        .map(|request| request.headers.get("range").cloned().unwrap_or_default())
+        .collect();
+    let rest = "bytes=400000-";
+    assert_eq!(ranges, ["", rest, rest, rest, "bytes=700000-"]);
+}
+
+#[tokio::test]
+async fn a_registry_without_ranges_sends_it_all_again() {
+    let (_registry, proxy, content, digest) = faulty(500_000, |count| match count {
+        1 => Action::DropAfter(123_456),
+        _ => Action::IgnoreRange,
+    })
+    .await;
+
+    let repository = repository(&proxy.host(), "a");
+    let pulled = pull(
+        &quick_client(),
+        &repository,
+        digest,
+        BlobSize::AtMost(600_000),
+    )
+    .await;
+
+    assert!(pulled.unwrap() == content);
+}
+
+#[tokio::test]
+async fn a_connection_that_always_breaks_is_given_up() {
+    let (_registry, proxy, _, digest) = faulty(500_000, |_| Action::DropAfter(1000)).await;
+
+    let repository = repository(&proxy.host(), "a");
+    let error = pull(
+        &quick_client(),
+        &repository,
+        digest,
+        BlobSize::Exactly(500_000),
+    )
+    .await
+    .unwrap_err();
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::Unreachable { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn content_with_another_digest_or_size_is_refused() {
+    let (_registry, proxy, _, digest) = faulty(100_000, |count| match count {
+        1 => Action::Corrupt(77_777),
+        2 => Action::Truncate(99_999),
+        _ => Action::Forward,
+    })
+    .await;
+    let repository = repository(&proxy.host(), "a");
+    let client = quick_client();
+    let get = |size| pull(&client, &repository, digest, size);
+
+    let corrupt = get(BlobSize::Exactly(100_000)).await.unwrap_err();
+    let short = get(BlobSize::Exactly(100_000)).await.unwrap_err();
+    let long = get(BlobSize::Exactly(99_999)).await.unwrap_err();
+    let large = get(BlobSize::AtMost(99_999)).await.unwrap_err();
+
+    assert!(
+        matches!(corrupt.kind(), RegistryErrorKind::DigestMismatch { expected, .. } if *expected == digest),
+        "{corrupt:?}"
+    );
+    assert!(
+        matches!(
+            short.kind(),
+            RegistryErrorKind::SizeMismatch {
+                expected: 100_000,
+                found: 99_999
+            }
+        ),
+        "{short:?}"
+    );
+    assert!(
+        matches!(long.kind(), RegistryErrorKind::SizeMismatch { .. }),
+        "{long:?}"
+    );
+    assert!(
+        matches!(large.kind(), RegistryErrorKind::TooLarge { limit: 99_999 }),
+        "{large:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_manifest_with_another_digest_is_refused() {
+    let registry = Registry::start();
+    let digest = Image::new().push(&registry.client(), &registry.image("a:1"));
+    let proxy = FaultProxy::start(registry.host(), |_| Action::Corrupt(30));
+
+    let pinned = repository(&proxy.host(), "a").pinned(digest);
+    for wanted in [pinned, reference(&proxy.image("a:1"))] {
+        let error = quick_client().manifest(&wanted).await.unwrap_err();
+
+        assert!(
+            matches!(error.kind(), RegistryErrorKind::DigestMismatch { .. }),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_that_never_ends_is_cut_off() {
+    let proxy = FaultProxy::start("", |_| Action::Reply(200, Vec::new(), vec![b' '; 5 << 20]));
+
+    let error = quick_client()
+        .manifest(&reference(&proxy.image("a:1")))
+        .await
+        .unwrap_err();
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::TooLarge { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_busy_registry_is_asked_again_no_sooner_than_it_wants() {
+    let (_registry, proxy, content, digest) = faulty(1000, |count| match count {
+        1 => Action::with_header(503, "Retry-After", "1"),
+        2 => Action::status(429),
+        3 => Action::status(502),
+        _ => Action::Forward,
+    })
+    .await;
+    let start = std::time::Instant::now();
+
+    let repository = repository(&proxy.host(), "a");
+    let pulled = pull(
+        &quick_client(),
+        &repository,
+        digest,
+        BlobSize::Exactly(1000),
+    )
+    .await;
+
+    assert!(pulled.unwrap() == content);
+    // A lower bound holds on a slow machine, too.
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert_eq!(to_blobs(&proxy).len(), 4);
+}
+
+#[tokio::test]
+async fn a_registry_that_stays_busy_is_unavailable_and_its_words_are_told() {
+    let body = br#"{"errors":[{"code":"TOOMANYREQUESTS","message":"the limit is reached"}]}"#;
+    let proxy = FaultProxy::start("", |_| {
+        let headers = vec![("Retry-After".to_owned(), "3600".to_owned())];
+        Action::Reply(429, headers, body.to_vec())
+    });
+
+    let error = quick_client()
+        .manifest(&reference(&proxy.image("a:1")))
+        .await
+        .unwrap_err();
+
+    let text = chain(&error);
+    assert!(
+        matches!(
+            error.kind(),
+            RegistryErrorKind::Unavailable { status: 429, .. }
+        ),
+        "{text}"
+    );
+    assert!(text.contains("the limit is reached"), "{text}");
+    let asked = proxy.requests();
+    let asked: Vec<_> = asked
+        .iter()
+        .filter(|r| r.path.contains("/manifests/"))
+        .collect();
+    assert_eq!(asked.len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_runs_into_its_time_limit_is_not_tried_again() {
+    let (_registry, proxy, _, digest) = faulty(100_000, |count| match count {
+        1 => Action::Silence,
+        _ => Action::Slow(1000, Duration::from_millis(50)),
+    })
+    .await;
+    let client = client(RegistryOptions {
+        request_timeout: Some(Duration::from_millis(300)),
+        ..RegistryOptions::default()
+    });
+    let repository = repository(&proxy.host(), "a");
+
+    for expected_requests in [1, 2] {
+        let error = pull(&client, &repository, digest, BlobSize::Exactly(100_000))
+            .await
+            .unwrap_err();
+
+        assert!(
+            matches!(error.kind(), RegistryErrorKind::TimedOut(_)),
+            "{error:?}"
+        );
+        assert_eq!(to_blobs(&proxy).len(), expected_requests);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_lost() {
+    let (_registry, proxy, content, digest) = faulty(100_000, |count| match count {
+        1 => Action::Silence,
+        2 => Action::Slow(60_000, Duration::from_secs(2)),
+        _ => Action::Forward,
+    })
+    .await;
+    let client = RegistryClient::new(RegistryOptions {
+        stall: Duration::from_millis(500),
+        retry: RetryPolicy {
+            lost: Duration::from_secs(60),
+            ..quick()
+        },
+        ..RegistryOptions::default()
+    });
+
+    let repository = repository(&proxy.host(), "a");
+    let pulled = pull(&client, &repository, digest, BlobSize::Exactly(100_000)).await;
+
+    assert!(pulled.unwrap() == content);
+    assert_eq!(to_blobs(&proxy).len(), 3);
+}
+
+/// A registry that wants a bearer token, and the requests that came to its token service.
+fn token_registry(
+    registry: &Registry,
+    answer: impl Fn(&Request, usize) -> Action + Send + 'static,
+) -> FaultProxy {
+    let tokens = AtomicUsize::new(0);
+    let own = Arc::new(std::sync::OnceLock::<String>::new());
+    let proxy = FaultProxy::start(registry.host(), {
+        let own = Arc::clone(&own);
+        move |request| {
+            if request.path.starts_with("/token") {
+                return answer(request, tokens.fetch_add(1, Ordering::SeqCst) + 1);
+            }
+            let authorization = request.headers.get("authorization");
+            if authorization.is_some_and(|value| value.starts_with("Bearer good")) {
+                return Action::Forward;
+            }
+            let host = own.get().unwrap();
+            let challenge =
+                format!("Bearer realm=\"http://{host}/token\",service=\"the registry\"");
+            Action::with_header(401, "WWW-Authenticate", &challenge)
+        }
+    });
+    own.set(proxy.host()).unwrap();
+    proxy
+}
+
+fn token(json: &serde_json::Value) -> Action {
+    Action::Reply(200, Vec::new(), json.to_string().into_bytes())
+}
+
+fn to_tokens(proxy: &FaultProxy) -> Vec<Request> {
+    let requests = proxy.requests();
+    requests
+        .into_iter()
+        .filter(|request| request.path.starts_with("/token"))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_anonymous_token_is_asked_for_once_and_used_for_all() {
+    let registry = Registry::start();
+    let content = noise(1000);
+    let digest = push(
+        &registry.client(),
+        &repository(registry.host(), "a/b"),
+        &content,
+    )
+    .await;
+    let proxy = token_registry(&registry, |_, _| {
+        token(&json!({"access_token": "good", "expires_in": 300}))
+    });
+    let repository = repository(&proxy.host(), "a/b");
+    let client = quick_client();
+
+    for _ in 0..3 {
+        let pulled = pull(&client, &repository, digest, BlobSize::Exactly(1000)).await;
+        assert!(pulled.unwrap() == content);
+    }
+
+    let asked = to_tokens(&proxy);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(
+        asked[0].path,
+        "/token?scope=repository%3Aa%2Fb%3Apull&service=the+registry"
+    );
+    assert_eq!(asked[0].headers.get("authorization"), None);
+}
+
+#[tokio::test]
+async fn a_push_asks_for_a_token_to_push_with_the_login() {
+    let registry = Registry::start();
+    let proxy = token_registry(&registry, |_, _| token(&json!({"token": "good"})));
+    let mut credentials = Credentials::default();
+    let (username, password) = (USER.to_owned(), PASSWORD.to_owned());
+    credentials.insert(&proxy.host(), Credential::Basic { username, password });
+    let client = client(RegistryOptions {
+        credentials,
+        ..RegistryOptions::default()
+    });
+    let repository = repository(&proxy.host(), "a");
+
+    let digest = push(&client, &repository, b"content").await;
+    let manifest = br#"{"schemaVersion":2}"#.to_vec();
+    let tagged = repository.tagged("1").unwrap();
+    // The registry does not like it; what matters is how it was asked.
+    let _ = client.push_manifest(&tagged, OCI_MANIFEST, manifest).await;
+
+    assert!(client.blob_exists(&repository, digest).await.unwrap());
+    let asked = to_tokens(&proxy);
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(asked[0].path.contains("pull%2Cpush"), "{}", asked[0].path);
+    assert!(asked[0].headers["authorization"].starts_with("Basic "));
+}
+
+#[tokio::test]
+async fn an_identity_token_is_changed_into_an_access_token() {
+    let registry = Registry::start();
+    Image::new().push(&registry.client(), &registry.image("a:1"));
+    let proxy = token_registry(&registry, |request, _| {
+        assert_eq!(request.method, "POST");
+        token(&json!({"access_token": "good"}))
+    });
+    let mut credentials = Credentials::default();
+    credentials.insert(&proxy.host(), Credential::Identity("refresh".to_owned()));
+    let client = client(RegistryOptions {
+        credentials,
+        ..RegistryOptions::default()
+    });
+
+    assert!(
+        client
+            .manifest(&reference(&proxy.image("a:1")))
+            .await
+            .is_ok()
+    );
+    assert_eq!(to_tokens(&proxy).len(), 1);
+}
+
+#[tokio::test]
+async fn an_expired_token_is_renewed_and_a_registry_that_takes_none_is_not_asked_for_ever() {
+    let registry = Registry::start();
+    Image::new().push(&registry.client(), &registry.image("a:1"));
+    let renewing = token_registry(&registry, |_, _| {
+        token(&json!({"token": "good", "expires_in": 1}))
+    });
+    let refusing = token_registry(&registry, |_, count| {
+        token(&json!({"token": format!("bad{count}")}))
+    });
+    let client = quick_client();
+
+    for _ in 0..2 {
+        let wanted = reference(&renewing.image("a:1"));
+        assert!(client.manifest(&wanted).await.is_ok());
+    }
+    let error = client
+        .manifest(&reference(&refusing.image("a:1")))
+        .await
+        .unwrap_err();
+
+    assert_eq!(to_tokens(&renewing).len(), 2);
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::Denied { status: 401, .. }),
+        "{error:?}"
+    );
+    assert_eq!(to_tokens(&refusing).len(), 2);
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_does_not_get_the_login() {
+    let registry = Registry::start();
+    let content = noise(1000);
+    let digest = push(
+        &registry.client(),
+        &repository(registry.host(), "a"),
+        &content,
+    )
+    .await;
+    let storage = FaultProxy::start(registry.host(), |_| Action::Forward);
+    let target = format!("http://{}/v2/a/blobs/{digest}", storage.host());
+    let proxy = token_registry(&registry, |_, _| token(&json!({"token": "good"})));
+    let front = FaultProxy::start(&proxy.host(), move |request| {
+        let authorized = request.headers.contains_key("authorization");
+        if authorized && request.path.contains("/blobs/") {
+            Action::with_header(307, "Location", &target)
+        } else {
+            Action::Forward
+        }
+    });
+
+    let pulled = pull(
+        &quick_client(),
+        &repository(&front.host(), "a"),
+        digest,
+        BlobSize::Exactly(1000),
+    )
+    .await;
+
+    assert!(pulled.unwrap() == content);
+    let seen = storage.requests();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].headers.get("authorization"), None);
+}
+
+#[tokio::test]
+async fn an_upload_elsewhere_does_not_get_the_login() {
+    let registry = Registry::with(Demands {
+        login: true,
+        tls: false,
+    });
+    let storage = FaultProxy::start(registry.host(), |_| Action::status(201));
+    let target = format!("http://{}/upload?id=1", storage.host());
+    let proxy = FaultProxy::start(registry.host(), move |request| {
+        if request.method == "POST" {
+            Action::with_header(202, "Location", &target)
+        } else {
+            Action::Forward
+        }
+    });
+    let mut credentials = Credentials::default();
+    let (username, password) = (USER.to_owned(), PASSWORD.to_owned());
+    credentials.insert(&proxy.host(), Credential::Basic { username, password });
+    let client = client(RegistryOptions {
+        credentials,
+        ..RegistryOptions::default()
+    });
+
+    let digest = push(&client, &repository(&proxy.host(), "a"), b"content").await;
+
+    let seen = storage.requests();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].headers.get("authorization"), None);
+    let expected = format!(
+        "/upload?id=1&digest={}",
+        digest.to_string().replace(':', "%3A")
+    );
+    assert_eq!(seen[0].path, expected);
+}
+
+#[tokio::test]
+async fn redirects_without_an_end_are_an_error() {
+    let proxy = FaultProxy::start("", |_| Action::with_header(307, "Location", "/v2/again"));
+
+    let error = quick_client()
+        .manifest(&reference(&proxy.image("a:1")))
+        .await
+        .unwrap_err();
+
+    assert!(
+        chain(&error).contains("too many redirects"),
+        "{}",
+        chain(&error)
+    );
+}
+
+#[tokio::test]
+async fn an_upload_that_breaks_is_begun_again() {
+    let registry = Registry::start();
+    let mut puts = 0;
+    let proxy = FaultProxy::start(registry.host(), move |request| {
+        if request.method == "PUT" {
+            puts += 1;
+            match puts {
+                1 => return Action::Close,
+                2 => return Action::status(503),
+                _ => {}
+            }
+        }
+        Action::Forward
+    });
+    let repository = repository(&proxy.host(), "a");
+
+    let digest = push(&quick_client(), &repository, &noise(200_000)).await;
+
+    assert!(
+        quick_client()
+            .blob_exists(&repository, digest)
+            .await
+            .unwrap()
+    );
+    let begun = proxy
+        .requests()
+        .iter()
+        .filter(|request| request.method == "POST")
+        .count();
+    assert_eq!(begun, 3);
+}
+
+#[tokio::test]
+async fn a_mirror_is_asked_first_and_the_registry_has_what_it_has_not() {
+    let registry = Registry::start();
+    let content = noise(500_000);
+    let path = repository(registry.host(), "a");
+    let digest = push(&registry.client(), &path, &content).await;
+    image_maker::push_manifest(
+        &registry.client(),
+        &registry.image("a:1"),
+        "application/vnd.oci.image.index.v1+json",
+        &json!({"schemaVersion": 2, "manifests": []}),
+    );
+    // It has no manifests, and breaks in the middle of a blob.
+    let mirror = FaultProxy::start(registry.host(), |request| {
+        if request.path.contains("/manifests/") {
+            Action::status(404)
+        } else if request.headers.contains_key("range") {
+            Action::Close
+        } else {
+            Action::DropAfter(200_000)
+        }
+    });
+    let own = FaultProxy::start(registry.host(), |_| Action::Forward);
+    let client = client(RegistryOptions {
+        mirrors: BTreeMap::from([(own.host(), vec![mirror.host()])]),
+        ..RegistryOptions::default()
+    });
+
+    let manifest = client.manifest(&reference(&own.image("a:1"))).await;
+    let pulled = pull(
+        &client,
+        &repository(&own.host(), "a"),
+        digest,
+        BlobSize::Exactly(500_000),
+    )
+    .await;
+
+    assert!(manifest.is_ok());
+    assert!(pulled.unwrap() == content);
+    let asked = to_blobs(&own);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].headers["range"], "bytes=200000-");
+    assert!(!to_blobs(&mirror).is_empty());
+}
