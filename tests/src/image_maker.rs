@@ -7,7 +7,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use vk_driver::registry::{BlobSource, Digest, Reference, RegistryClient};
+use vk_driver::registry::{BlobSource, Digest, Reference};
+
+use crate::registry::Registry;
 
 /// How a layer is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,14 +237,14 @@ impl Image {
         config.to_string().into_bytes()
     }
 
-    /// Pushes it as `name`, such as `team/build:1`, and answers its manifest's digest.
+    /// Pushes it to `registry` as `name`, such as `team/build:1`, and answers its manifest's digest.
     ///
     /// # Panics
     ///
     /// If the registry does not take it.
-    pub fn push(&self, client: &RegistryClient, reference: &str) -> Digest {
-        let manifest = self.push_blobs(client, reference);
-        push_manifest(client, reference, self.manifest_type(), &manifest)
+    pub fn push(&self, registry: &Registry, name: &str) -> Digest {
+        let manifest = self.push_blobs(registry, name);
+        push_manifest(registry, name, self.manifest_type(), &manifest)
     }
 
     /// Pushes its blobs only, and answers its manifest.
@@ -250,7 +252,7 @@ impl Image {
     /// # Panics
     ///
     /// If the registry does not take them.
-    pub fn push_blobs(&self, client: &RegistryClient, reference: &str) -> Value {
+    pub fn push_blobs(&self, registry: &Registry, name: &str) -> Value {
         let (config_type, layer_type) = match self.flavour {
             Flavour::Oci => (
                 "application/vnd.oci.image.config.v1+json",
@@ -273,13 +275,13 @@ impl Image {
                     (Flavour::Docker, Compression::Zstd) => ".zstd",
                 };
                 let blob = compressed(tar, *compression);
-                push_blob(client, reference, &format!("{layer_type}{suffix}"), blob)
+                push_blob(registry, name, &format!("{layer_type}{suffix}"), blob)
             })
             .collect();
         json!({
             "schemaVersion": 2,
             "mediaType": self.manifest_type(),
-            "config": push_blob(client, reference, config_type, self.config_blob()),
+            "config": push_blob(registry, name, config_type, self.config_blob()),
             "layers": layers,
         })
     }
@@ -292,27 +294,27 @@ impl Image {
     }
 }
 
-/// Pushes an index of `images` as `reference` and answers its digest.
+/// Pushes an index of `images` as `name` and answers its digest.
 ///
 /// # Panics
 ///
 /// If the registry does not take it.
-pub fn push_index(client: &RegistryClient, reference: &str, images: &[Image]) -> Digest {
+pub fn push_index(registry: &Registry, name: &str, images: &[Image]) -> Digest {
     let flavour = images.first().map_or(Flavour::Oci, |image| image.flavour);
     let media_type = match flavour {
         Flavour::Oci => "application/vnd.oci.image.index.v1+json",
         Flavour::Docker => "application/vnd.docker.distribution.manifest.list.v2+json",
     };
-    let repository = reference.parse::<Reference>().expect("a reference");
+    let repository = reference(registry, name);
     let manifests: Vec<_> = images
         .iter()
         .map(|image| {
-            let manifest = image.push_blobs(client, reference).to_string();
+            let manifest = image.push_blobs(registry, name).to_string();
             let digest = Digest::of(manifest.as_bytes());
-            let pinned = repository.repository().pinned(digest).to_string();
+            let pinned = format!("{}@{digest}", repository.repository().path());
             let value = serde_json::from_str(&manifest).expect("our own JSON");
             assert_eq!(
-                push_manifest(client, &pinned, image.manifest_type(), &value),
+                push_manifest(registry, &pinned, image.manifest_type(), &value),
                 digest
             );
             json!({
@@ -324,7 +326,7 @@ pub fn push_index(client: &RegistryClient, reference: &str, images: &[Image]) ->
         })
         .collect();
     let index = json!({"schemaVersion": 2, "mediaType": media_type, "manifests": manifests});
-    push_manifest(client, reference, media_type, &index)
+    push_manifest(registry, name, media_type, &index)
 }
 
 /// Pushes any JSON as a manifest and answers its digest.
@@ -333,32 +335,28 @@ pub fn push_index(client: &RegistryClient, reference: &str, images: &[Image]) ->
 ///
 /// If the registry does not take it.
 pub fn push_manifest(
-    client: &RegistryClient,
-    reference: &str,
+    registry: &Registry,
+    name: &str,
     media_type: &str,
     manifest: &Value,
 ) -> Digest {
-    let reference: Reference = reference.parse().expect("a reference");
-    let (client, media_type) = (client.clone(), media_type.to_owned());
+    let reference = reference(registry, name);
+    // A client of its own: connections belong to the runtime that made them.
+    let (client, media_type) = (registry.client(), media_type.to_owned());
     let bytes = manifest.to_string().into_bytes();
     wait(async move { client.push_manifest(&reference, &media_type, bytes).await })
         .expect("the registry takes the manifest")
 }
 
-/// Pushes a blob to the repository of `reference` and answers its descriptor.
+/// Pushes a blob to the repository of `name` and answers its descriptor.
 ///
 /// # Panics
 ///
 /// If the registry does not take it.
-pub fn push_blob(
-    client: &RegistryClient,
-    reference: &str,
-    media_type: &str,
-    blob: Vec<u8>,
-) -> Value {
-    let reference: Reference = reference.parse().expect("a reference");
+pub fn push_blob(registry: &Registry, name: &str, media_type: &str, blob: Vec<u8>) -> Value {
+    let reference = reference(registry, name);
     let (size, digest) = (blob.len(), Digest::of(&blob));
-    let (client, source) = (client.clone(), BlobSource::Bytes(Bytes::from(blob)));
+    let (client, source) = (registry.client(), BlobSource::Bytes(Bytes::from(blob)));
     wait(async move {
         let repository = reference.repository();
         client
@@ -367,6 +365,10 @@ pub fn push_blob(
     })
     .expect("the registry takes the blob");
     json!({"mediaType": media_type, "digest": digest.to_string(), "size": size})
+}
+
+fn reference(registry: &Registry, name: &str) -> Reference {
+    registry.image(name).parse().expect("a reference")
 }
 
 /// Runs async work to its end, also from inside a runtime.

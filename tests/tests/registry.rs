@@ -1,5 +1,7 @@
 //! The registry client against Debian's `docker-registry`, and against one that misbehaves.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,7 +144,7 @@ async fn blobs_and_manifests_come_back_as_they_were_pushed_under_every_demand() 
         let pulled = pull(&client, &repository, digest, BlobSize::Exactly(300_000)).await;
         assert!(pulled.unwrap() == content, "tls {tls}, login {login}");
 
-        let image = Image::new().push(&client, &registry.image("team/a:1"));
+        let image = Image::new().push(&registry, "team/a:1");
         let manifest = client
             .manifest(&reference(&registry.image("team/a:1")))
             .await
@@ -227,7 +229,7 @@ async fn a_certificate_that_nobody_knows_is_a_tls_error_and_an_insecure_registry
         tls: true,
         login: false,
     });
-    Image::new().push(&registry.client(), &registry.image("a:1"));
+    Image::new().push(&registry, "a:1");
     let wanted = reference(&registry.image("a:1"));
 
     let error = quick_client().manifest(&wanted).await.unwrap_err();
@@ -247,7 +249,7 @@ async fn a_certificate_that_nobody_knows_is_a_tls_error_and_an_insecure_registry
 async fn a_refused_connection_is_tried_again_until_the_registry_is_back() {
     let mut registry = Registry::start();
     let wanted = reference(&registry.image("a:1"));
-    Image::new().push(&registry.client(), &registry.image("a:1"));
+    Image::new().push(&registry, "a:1");
     registry.stop();
 
     let error = quick_client().manifest(&wanted).await.unwrap_err();
@@ -402,7 +404,7 @@ async fn content_with_another_digest_or_size_is_refused() {
 #[tokio::test]
 async fn a_manifest_with_another_digest_is_refused() {
     let registry = Registry::start();
-    let digest = Image::new().push(&registry.client(), &registry.image("a:1"));
+    let digest = Image::new().push(&registry, "a:1");
     let proxy = FaultProxy::start(registry.host(), |_| Action::Corrupt(30));
 
     let pinned = repository(&proxy.host(), "a").pinned(digest);
@@ -635,7 +637,7 @@ async fn a_push_asks_for_a_token_to_push_with_the_login() {
 #[tokio::test]
 async fn an_identity_token_is_changed_into_an_access_token() {
     let registry = Registry::start();
-    Image::new().push(&registry.client(), &registry.image("a:1"));
+    Image::new().push(&registry, "a:1");
     let proxy = token_registry(&registry, |request, _| {
         assert_eq!(request.method, "POST");
         token(&json!({"access_token": "good"}))
@@ -659,7 +661,7 @@ async fn an_identity_token_is_changed_into_an_access_token() {
 #[tokio::test]
 async fn an_expired_token_is_renewed_and_a_registry_that_takes_none_is_not_asked_for_ever() {
     let registry = Registry::start();
-    Image::new().push(&registry.client(), &registry.image("a:1"));
+    Image::new().push(&registry, "a:1");
     let renewing = token_registry(&registry, |_, _| {
         token(&json!({"token": "good", "expires_in": 1}))
     });
@@ -812,8 +814,8 @@ async fn a_mirror_is_asked_first_and_the_registry_has_what_it_has_not() {
     let path = repository(registry.host(), "a");
     let digest = push(&registry.client(), &path, &content).await;
     image_maker::push_manifest(
-        &registry.client(),
-        &registry.image("a:1"),
+        &registry,
+        "a:1",
         "application/vnd.oci.image.index.v1+json",
         &json!({"schemaVersion": 2, "manifests": []}),
     );
