@@ -1,8 +1,8 @@
 //! Caches: keys expanded and sanitised, policies read.
 
+use vk_hub_proto::job::cache_key::{default_key, sanitized};
 use vk_hub_proto::job::{Cache, CachePolicy, variables::Variables};
 
-use super::cache_key::{default_key, sanitized};
 use super::error::Refusal;
 use super::job::when;
 use crate::response;

@@ -1,7 +1,6 @@
 //! From GitLab's job response to the job spec, as the dispatch protocol's field table maps it.
 
 mod cache;
-mod cache_key;
 mod error;
 mod image;
 mod job;

@@ -3,6 +3,7 @@
 //! A spec is normalised: the relay fills defaults in, strips credentials from URLs, splits aliases and
 //! expands cache keys, so that a node interprets nothing of GitLab's own format.
 
+pub mod cache_key;
 mod failure;
 mod redact;
 mod result;

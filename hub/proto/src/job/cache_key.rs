@@ -1,7 +1,8 @@
 //! Cache keys as safe relative paths (facts, wire §4.1: GitLab Runner's `cachekey.Sanitize`).
 
 /// The key that a job means when it names none: its name and ref as one path.
-pub(super) fn default_key(job: &str, git_ref: &str) -> String {
+#[must_use]
+pub fn default_key(job: &str, git_ref: &str) -> String {
     let parts: Vec<&str> = [job, git_ref]
         .into_iter()
         .filter(|part| !part.is_empty())
@@ -10,7 +11,8 @@ pub(super) fn default_key(job: &str, git_ref: &str) -> String {
 }
 
 /// `key` as a path that stays below its root; empty when nothing is left of it.
-pub(super) fn sanitized(key: &str) -> String {
+#[must_use]
+pub fn sanitized(key: &str) -> String {
     let decoded = decoded(key);
     let mut segments = clean(&decoded);
     while let Some(last) = segments.pop() {
