@@ -5,19 +5,24 @@
 //! tokio runtime.
 
 pub mod agent;
+pub mod artifacts;
+pub mod cache;
 pub mod check;
 pub mod command;
 pub mod guest;
 pub mod host;
 pub mod images;
 pub mod job;
+pub mod notes;
 pub mod output;
 pub mod process;
+mod random;
 pub mod registry;
 pub mod report;
 pub mod root_image;
 pub mod size;
 pub mod sources;
+pub mod spool;
 pub mod state;
 mod sys;
 pub mod vm;

@@ -1,10 +1,10 @@
 //! What the stages of one job share.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use vk_hub_proto::job::{CiJob, Failure};
+use vk_hub_proto::job::{Artifact, ArtifactOutcome, ArtifactResult, CiJob, Failure};
 
 use super::JobOptions;
 use super::feature_flags::FeatureFlag;
@@ -16,9 +16,11 @@ use super::script::{ScriptContext, Shell};
 use super::settings::MachineSize;
 use super::stage::Stage;
 use super::variables::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
+use crate::cache::{self, CacheStore};
 use crate::guest::Guest;
 use crate::host::Host;
 use crate::output::TraceConfig;
+use crate::report::chain;
 use crate::size::SizeRequest;
 
 /// One job: what it is, what follows from it, and the guest it runs in.
@@ -30,6 +32,8 @@ pub(super) struct JobContext {
     guest: OnceLock<Arc<Guest>>,
     tools: OnceLock<ImageTools>,
     process: OnceLock<ImageProcess>,
+    /// What became of each artifact.
+    outcomes: Mutex<Vec<ArtifactOutcome>>,
 }
 
 /// What the job's image has that scripts depend on.
@@ -68,6 +72,7 @@ impl JobContext {
                 });
             }
         };
+        let outcomes = Mutex::new(vec![ArtifactOutcome::Skipped; job.artifacts.len()]);
         Ok(Self {
             host,
             job,
@@ -76,6 +81,7 @@ impl JobContext {
             guest: OnceLock::new(),
             tools: OnceLock::new(),
             process: OnceLock::new(),
+            outcomes,
         })
     }
 
@@ -102,15 +108,15 @@ impl JobContext {
                 })
             }),
             upload_artifacts: cases(|success| {
-                job.artifacts.iter().any(|artifact| {
-                    artifact.when.applies(success)
-                        && (has_content(&artifact.paths, artifact.untracked)
-                            || !artifact.exclude.is_empty())
-                })
+                job.artifacts
+                    .iter()
+                    .any(|artifact| artifact.when.applies(success) && has_artifacts(artifact))
             }),
             timeout: Duration::from_secs(job.timeout_secs),
             variables: self.environment.variables().clone(),
             get_sources_attempts: settings.get_sources_attempts,
+            restore_cache_attempts: settings.restore_cache_attempts,
+            artifact_download_attempts: settings.artifact_download_attempts,
             exponential_backoff: self
                 .environment
                 .is_on(FeatureFlag::ExponentialBackoffStageRetry),
@@ -207,6 +213,39 @@ impl JobContext {
         }
     }
 
+    /// Where the job's caches are; a text says why they are nowhere.
+    pub(super) fn cache_store(&self) -> Result<CacheStore, String> {
+        let job = &self.job;
+        let repository = cache::repository(&job.server_url, job.job.project_id);
+        let repository = repository.map_err(|error| chain(&error))?;
+        let protected = job.sources.protected;
+        let root = self.host.state_path().join("cache");
+        let max_bytes = CacheStore::MAX_FOLDER_BYTES;
+        Ok(CacheStore::folder(root, max_bytes, repository, protected))
+    }
+
+    /// Takes note of what became of the artifact at `position`.
+    pub(super) fn artifact_ended(&self, position: usize, outcome: ArtifactOutcome) {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = outcomes.get_mut(position) {
+            *place = outcome;
+        }
+    }
+
+    /// What became of the artifacts, in the job's order.
+    pub(super) fn artifact_results(&self) -> Vec<ArtifactResult> {
+        let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.job
+            .artifacts
+            .iter()
+            .zip(outcomes.iter())
+            .map(|(artifact, outcome)| ArtifactResult {
+                name: artifact.name.clone(),
+                outcome: *outcome,
+            })
+            .collect()
+    }
+
     /// A private folder on the host, gone with the guest.
     pub(super) fn work_dir(&self) -> Option<PathBuf> {
         self.guest.get().map(|guest| guest.work_dir().to_owned())
@@ -223,8 +262,14 @@ pub(super) fn system(message: String) -> StageFailure {
     StageFailure::new(Failure::System, message)
 }
 
-fn has_content(paths: &[String], untracked: bool) -> bool {
+/// Whether a cache or an artifact chooses any files.
+pub(super) fn has_content(paths: &[String], untracked: bool) -> bool {
     untracked || !paths.is_empty()
+}
+
+/// Whether an artifact is to be made at all (facts, wire §3.1): one with nothing but excludes is tried.
+pub(super) fn has_artifacts(artifact: &Artifact) -> bool {
+    has_content(&artifact.paths, artifact.untracked) || !artifact.exclude.is_empty()
 }
 
 fn cases(applies: impl Fn(bool) -> bool) -> Cases {

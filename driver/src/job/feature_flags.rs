@@ -79,6 +79,10 @@ pub enum FeatureFlag {
     ExponentialBackoffStageRetry,
     /// `FF_USE_GITALY_CORRELATION_ID`: fetches carry a correlation ID, told in a line.
     GitalyCorrelationId,
+    /// `FF_USE_DIRECT_DOWNLOAD`: GitLab may send a download on to its object storage.
+    DirectDownload,
+    /// `FF_HASH_CACHE_KEYS`: caches are found by a digest of their keys as they were written.
+    HashCacheKeys,
 }
 
 impl FeatureFlag {
@@ -95,6 +99,8 @@ impl FeatureFlag {
             Self::MaskAllDefaultTokens => "FF_MASK_ALL_DEFAULT_TOKENS",
             Self::ExponentialBackoffStageRetry => "FF_USE_EXPONENTIAL_BACKOFF_STAGE_RETRY",
             Self::GitalyCorrelationId => "FF_USE_GITALY_CORRELATION_ID",
+            Self::DirectDownload => "FF_USE_DIRECT_DOWNLOAD",
+            Self::HashCacheKeys => "FF_HASH_CACHE_KEYS",
         }
     }
 }
@@ -179,7 +185,7 @@ mod tests {
             .collect()
     }
 
-    const ALL: [FeatureFlag; 9] = [
+    const ALL: [FeatureFlag; 11] = [
         FeatureFlag::BashExitCodeCheck,
         FeatureFlag::LegacyBashEval,
         FeatureFlag::ScriptSections,
@@ -189,6 +195,8 @@ mod tests {
         FeatureFlag::MaskAllDefaultTokens,
         FeatureFlag::ExponentialBackoffStageRetry,
         FeatureFlag::GitalyCorrelationId,
+        FeatureFlag::DirectDownload,
+        FeatureFlag::HashCacheKeys,
     ];
 
     #[test]

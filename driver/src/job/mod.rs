@@ -1,6 +1,7 @@
 //! One job: its stages, its scripts, its variables.
 
 mod context;
+mod expand;
 pub mod feature_flags;
 mod image_process;
 mod machine;

@@ -11,4 +11,6 @@ pub struct JobOptions {
     pub local_repo: Option<PathBuf>,
     /// Correlation ID of the request that brought the job, sent along with its fetches; `None` makes one up.
     pub correlation_id: Option<String>,
+    /// A folder to keep artifacts in instead of uploading them; made when it is needed.
+    pub artifacts_dir: Option<PathBuf>,
 }

@@ -28,6 +28,10 @@ pub(super) struct Plan {
     pub(super) variables: Variables,
     /// `GET_SOURCES_ATTEMPTS`, at least 1.
     pub(super) get_sources_attempts: u32,
+    /// `RESTORE_CACHE_ATTEMPTS`, at least 1.
+    pub(super) restore_cache_attempts: u32,
+    /// `ARTIFACT_DOWNLOAD_ATTEMPTS`, at least 1.
+    pub(super) artifact_download_attempts: u32,
     /// `FF_USE_EXPONENTIAL_BACKOFF_STAGE_RETRY`.
     pub(super) exponential_backoff: bool,
     /// `AFTER_SCRIPT_IGNORE_ERRORS`.

@@ -245,7 +245,7 @@ impl Runner<'_> {
         let (stop, stopped) = watch::channel(None);
         let moment = Moment {
             status: self.machine.status(),
-            sources_attempt: self.machine.sources_attempt(),
+            attempt: self.machine.attempt(),
         };
         let io = StageIo::new(sender, stopped);
         let context = Arc::clone(&self.context);
@@ -302,6 +302,7 @@ impl Runner<'_> {
         self.writer.printer.final_line(failure.as_ref());
         self.writer.finish(&mut self.cancel).await;
         let mut result = result(failure, &self.writer, self.context.trace_config());
+        result.artifacts = self.context.artifact_results();
         result.usage = Some(self.meter.finish(used));
         result
     }

@@ -11,6 +11,7 @@
 
 mod finder;
 mod grams;
+pub mod helper;
 mod limit;
 pub mod lines;
 mod mask;

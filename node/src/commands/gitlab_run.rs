@@ -41,6 +41,9 @@ pub(crate) struct GitlabRunArgs {
     /// Take the sources from this local repository; an empty sha means its HEAD
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
+    /// Keep artifacts in this folder instead of uploading them
+    #[arg(long, value_name = "DIR")]
+    artifacts_dir: Option<PathBuf>,
     /// URL of the GitLab server [default: the job's CI_SERVER_URL]
     #[arg(long, value_name = "URL")]
     server_url: Option<String>,
@@ -209,6 +212,7 @@ async fn run_loaded(
             let options = JobOptions {
                 timestamps: args.timestamps.map(|switch| switch == Switch::On),
                 local_repo: args.repo.clone(),
+                artifacts_dir: args.artifacts_dir.clone(),
                 ..JobOptions::default()
             };
             run_job(Arc::new(host.open()), *job, options, run).await

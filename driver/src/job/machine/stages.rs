@@ -67,8 +67,9 @@ struct Stopping {
 enum State {
     Idle,
     Running(Running),
-    /// Between two attempts at getting the sources.
+    /// Between two attempts at what `slot` means.
     Pausing {
+        slot: Slot,
         until: Duration,
     },
     Finished,
@@ -85,6 +86,7 @@ pub(in crate::job) struct JobMachine {
     failure: Option<StageFailure>,
     /// A failure behind the steps; it counts when nothing failed before.
     late_failure: Option<StageFailure>,
+    /// Which attempt at the stage this is, from 1.
     attempt: u32,
     script_deadline: Option<Duration>,
     /// `None` until the steps begin.
@@ -151,7 +153,7 @@ impl JobMachine {
     pub(in crate::job) fn next_deadline(&self) -> Option<Duration> {
         match &self.state {
             State::Idle | State::Finished => None,
-            State::Pausing { until } => Some((*until).min(self.plan.timeout)),
+            State::Pausing { until, .. } => Some((*until).min(self.plan.timeout)),
             State::Running(running) => Some(match running.stopping {
                 Some(stopping) => stopping.give_up_at,
                 None => self
@@ -167,9 +169,9 @@ impl JobMachine {
         self.status
     }
 
-    /// Which attempt at getting the sources this is, from 1.
+    /// Which attempt at the stage that runs now this is, from 1.
     #[must_use]
-    pub(in crate::job) fn sources_attempt(&self) -> u32 {
+    pub(in crate::job) fn attempt(&self) -> u32 {
         self.attempt
     }
 
@@ -191,11 +193,11 @@ impl JobMachine {
     fn tick(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         match &self.state {
             State::Idle | State::Finished => {}
-            State::Pausing { until } => {
+            State::Pausing { slot, until } => {
                 if now >= self.plan.timeout {
                     self.finish(Some(self.timeout_failure()), effects);
                 } else if now >= *until {
-                    self.retry_sources(effects);
+                    self.retry(*slot, now, effects);
                 }
             }
             State::Running(running) => match running.stopping {
@@ -366,11 +368,11 @@ impl JobMachine {
                 self.finish(Some(StageFailure { message, ..failure }), effects);
                 return;
             }
-            (Slot::GetSources, Some(_)) if self.attempt < self.plan.get_sources_attempts => {
+            (slot, Some(_)) if self.attempt < self.attempts(slot) => {
                 effects.push(warning("Retrying..."));
                 let until = now + self.plan.retry_pause(self.attempt);
                 self.attempt += 1;
-                self.state = State::Pausing { until };
+                self.state = State::Pausing { slot, until };
                 return;
             }
             (Slot::GetSources | Slot::RestoreCache | Slot::DownloadArtifacts, Some(failure)) => {
@@ -405,14 +407,23 @@ impl JobMachine {
         }
     }
 
-    fn retry_sources(&mut self, effects: &mut Vec<Effect>) {
+    /// How often a stage is attempted (facts, build §1.5.1).
+    fn attempts(&self, slot: Slot) -> u32 {
+        match slot {
+            Slot::GetSources => self.plan.get_sources_attempts,
+            Slot::RestoreCache => self.plan.restore_cache_attempts,
+            Slot::DownloadArtifacts => self.plan.artifact_download_attempts,
+            _ => 1,
+        }
+    }
+
+    fn retry(&mut self, slot: Slot, now: Duration, effects: &mut Vec<Effect>) {
         // Before the second try only, as in GitLab Runner.
-        let stage = if self.attempt == 2 {
-            Stage::ClearWorktree
-        } else {
-            Stage::GetSources
-        };
-        self.run(Slot::GetSources, stage, effects);
+        if slot == Slot::GetSources && self.attempt == 2 {
+            self.run(slot, Stage::ClearWorktree, effects);
+        } else if let Some(stage) = self.stage_of(slot, now, effects) {
+            self.run(slot, stage, effects);
+        }
     }
 
     fn next(&mut self, now: Duration, effects: &mut Vec<Effect>) {
@@ -420,6 +431,7 @@ impl JobMachine {
             self.finish(Some(self.timeout_failure()), effects);
             return;
         }
+        self.attempt = 1;
         while let Some(slot) = self.todo.pop_front() {
             if let Some(stage) = self.stage_of(slot, now, effects) {
                 self.run(slot, stage, effects);

@@ -33,6 +33,8 @@ pub(in crate::job) fn plan() -> Plan {
         timeout: TIMEOUT,
         variables: Variables::default(),
         get_sources_attempts: 1,
+        restore_cache_attempts: 1,
+        artifact_download_attempts: 1,
         exponential_backoff: true,
         ignore_after_script_errors: true,
     }
@@ -289,6 +291,47 @@ fn the_worktree_is_cleared_before_the_second_attempt_only() {
     );
     assert_eq!(drive.warnings, ["Retrying...", "Retrying..."]);
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
+}
+
+/// Facts, build §1.5.1.
+#[test]
+fn caches_and_artifacts_have_attempts_of_their_own() {
+    let mut drive = Drive::new(Plan {
+        get_sources_attempts: 2,
+        restore_cache_attempts: 2,
+        artifact_download_attempts: 2,
+        ..plan()
+    });
+    let pause = Duration::from_secs(5);
+
+    drive.pass_until("get_sources").fail(clone_failure());
+    drive.wait(pause).pass().pass();
+    drive.fail(clone_failure()).wait(pause).pass();
+    drive
+        .fail(clone_failure())
+        .wait(pause)
+        .fail(clone_failure());
+    drive.pass_all();
+
+    assert_eq!(
+        drive.after("get_sources"),
+        [
+            "clear_worktree",
+            "get_sources",
+            "restore_cache",
+            "restore_cache",
+            "download_artifacts",
+            "download_artifacts",
+            "archive_cache_on_failure",
+            "upload_artifacts_on_failure",
+            "cleanup_file_variables"
+        ]
+    );
+    assert_eq!(
+        drive.warnings,
+        ["Retrying...", "Retrying...", "Retrying..."]
+    );
+    assert_eq!(drive.failure(), clone_failure());
 }
 
 /// Facts, build §1.5.3.

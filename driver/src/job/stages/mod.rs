@@ -1,11 +1,13 @@
 //! The stages' work: each is a task that sends output and ends with success or a failure.
 
+mod artifacts;
+mod cache;
 mod io;
 mod prepare;
 mod probe;
 mod script;
-mod skipped;
 mod sources;
+mod transfer;
 
 pub(super) use io::{StageIo, StageOutput};
 
@@ -21,8 +23,8 @@ use super::variables::JobStatus;
 pub(super) struct Moment {
     /// What `CI_JOB_STATUS` says.
     pub(super) status: JobStatus,
-    /// Which attempt at the sources this is, from 1.
-    pub(super) sources_attempt: u32,
+    /// Which attempt at the stage this is, from 1.
+    pub(super) attempt: u32,
 }
 
 /// Runs `stage` to its end.
@@ -35,12 +37,12 @@ pub(super) async fn run(
     match &stage {
         Stage::PrepareExecutor => prepare::run(&context, io).await,
         Stage::GetSources => sources::run(&context, moment, io).await,
-        Stage::RestoreCache
-        | Stage::DownloadArtifacts
-        | Stage::ArchiveCache
-        | Stage::ArchiveCacheOnFailure
-        | Stage::UploadArtifactsOnSuccess
-        | Stage::UploadArtifactsOnFailure => skipped::run(&context, &stage, io).await,
+        Stage::RestoreCache => cache::restore(&context, moment, io).await,
+        Stage::DownloadArtifacts => artifacts::download(&context, moment, io).await,
+        Stage::ArchiveCache => cache::save(&context, true, moment, io).await,
+        Stage::ArchiveCacheOnFailure => cache::save(&context, false, moment, io).await,
+        Stage::UploadArtifactsOnSuccess => artifacts::upload(&context, true, moment, io).await,
+        Stage::UploadArtifactsOnFailure => artifacts::upload(&context, false, moment, io).await,
         Stage::PrepareScript => {
             let mut io = io;
             probe::run(&context, &mut io).await?;

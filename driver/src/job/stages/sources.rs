@@ -109,7 +109,7 @@ async fn check_out(
         token: &job.token,
         ca_pem: job.server_ca_pem.as_deref(),
         strategy: strategy(settings.strategy),
-        retry: moment.sources_attempt > 1,
+        retry: moment.attempt > 1,
         checkout: settings.checkout,
         clean_flags: (!settings.clean_flags.is_empty()).then_some(settings.clean_flags.as_slice()),
         fetch_flags: &settings.fetch_extra_flags,

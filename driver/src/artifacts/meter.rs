@@ -1,0 +1,210 @@
+//! Progress of a transfer in the trace (facts, wire §3.5: `commands/helpers/meter`).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::notes::Notes;
+
+/// What erases the rest of a longer line before.
+const ERASER: &str = "                ";
+
+/// Counts a transfer's bytes. Clones count the same transfer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Count(Arc<AtomicU64>);
+
+impl Count {
+    /// Counts `bytes` more.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Begins anew: the transfer is made once more.
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A reader whose bytes are counted.
+pub(crate) struct Counted<R> {
+    inner: R,
+    count: Count,
+}
+
+impl<R> Counted<R> {
+    pub(crate) fn new(inner: R, count: Count) -> Self {
+        Self { inner, count }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Counted<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        self.count.add(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// How a transfer's progress is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meter {
+    /// What is transferred.
+    pub(crate) label: &'static str,
+    /// How often it is told (`TRANSFER_METER_FREQUENCY`); `None` for never.
+    pub(crate) every: Option<Duration>,
+    /// Bytes in all, where that is known.
+    pub(crate) total: Option<u64>,
+}
+
+impl Meter {
+    /// Does `work`, whose bytes are counted by `count`, and tells about it.
+    pub(crate) async fn run<T>(
+        self,
+        count: &Count,
+        notes: &Notes,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let Some(every) = self.every else {
+            return work.await;
+        };
+        let began = Instant::now();
+        let line = || self.line(count.bytes(), began.elapsed());
+        tokio::pin!(work);
+        let result = loop {
+            tokio::select! {
+                result = &mut work => break result,
+                () = tokio::time::sleep(every) => notes.out(line()).await,
+            }
+        };
+        notes.out(format!("{}\n", line())).await;
+        result
+    }
+
+    fn line(self, bytes: u64, elapsed: Duration) -> String {
+        let total = self
+            .total
+            .map_or_else(String::new, |total| format!("/{}", amount(total)));
+        format!(
+            "\r{} {}{total} ({}){ERASER}",
+            self.label,
+            amount(bytes),
+            rate(bytes, elapsed)
+        )
+    }
+}
+
+/// Number and unit of `value`, in steps of 1000; no prefix below it.
+fn scaled(value: f64) -> (f64, &'static str) {
+    let mut scaled = value;
+    for prefix in ["", "K", "M", "G", "T", "P"] {
+        if scaled < 1000.0 {
+            return (scaled, prefix);
+        }
+        scaled /= 1000.0;
+    }
+    (scaled, "E")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn amount(bytes: u64) -> String {
+    match scaled(bytes as f64) {
+        (_, "") => format!("{bytes} B"),
+        (number, prefix) => format!("{number:.2} {prefix}B"),
+    }
+}
+
+/// Bytes a second; a time too short to measure counts as a nanosecond.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn rate(bytes: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.max(Duration::from_nanos(1)).as_secs_f64();
+    match scaled(bytes as f64 / seconds) {
+        (number, "") => format!("{number:.0} B/s"),
+        (number, prefix) => format!("{number:.1} {prefix}B/s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts, wire §8.10.
+    #[test]
+    fn figures_are_those_of_gitlab_runner() {
+        assert_eq!(amount(1), "1 B");
+        assert_eq!(amount(1100), "1.10 KB");
+        assert_eq!(amount(1_110_000), "1.11 MB");
+        assert_eq!(amount(u64::MAX), "18.45 EB");
+        assert_eq!(rate(1490, Duration::from_secs(1)), "1.5 KB/s");
+        assert_eq!(rate(10, Duration::from_secs(2)), "5 B/s");
+        assert_eq!(rate(10, Duration::ZERO), "10.0 GB/s");
+    }
+
+    #[test]
+    fn a_line_starts_over_and_erases_what_was_longer() {
+        let mut meter = Meter {
+            label: "Uploading artifacts",
+            every: None,
+            total: Some(2000),
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            meter.line(10, second),
+            "\rUploading artifacts 10 B/2.00 KB (10 B/s)                "
+        );
+        meter.total = None;
+        assert_eq!(
+            meter.line(10, second),
+            "\rUploading artifacts 10 B (10 B/s)                "
+        );
+    }
+
+    #[tokio::test]
+    async fn progress_is_told_while_the_work_goes_on_and_once_at_its_end() {
+        let (notes, mut read) = Notes::channel();
+        let meter = Meter {
+            label: "Downloading artifacts",
+            every: Some(Duration::from_millis(1)),
+            total: None,
+        };
+        let count = Count::default();
+        let work = async {
+            count.add(7);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            "done"
+        };
+
+        let told = async {
+            let mut lines = Vec::new();
+            while let Some(note) = read.recv().await {
+                let end = note.text().ends_with('\n');
+                lines.push(note.text().to_owned());
+                if end {
+                    break;
+                }
+            }
+            lines
+        };
+        let (result, lines) = tokio::join!(meter.run(&count, &notes, work), told);
+
+        assert_eq!(result, "done");
+        assert!(lines.len() > 1, "{lines:?}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.starts_with("\rDownloading artifacts 7 B"))
+        );
+    }
+}

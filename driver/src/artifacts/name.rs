@@ -1,0 +1,77 @@
+//! File names of uploaded archives (facts, wire §3.2: `artifactFilename`).
+
+use vk_hub_proto::job::ArtifactFormat;
+
+/// The name when the job gives none: the default of the helper's `--name`.
+const UNNAMED: &str = "artifacts";
+
+/// The name when a name's last part says nothing.
+const NO_PART: &str = "default";
+
+/// The file name of an archive called `name` (variables expanded).
+#[must_use]
+pub(crate) fn file_name(name: &str, format: ArtifactFormat) -> String {
+    let name = if name.is_empty() { UNNAMED } else { name };
+    let base = match base(name) {
+        "." => NO_PART,
+        base => base,
+    };
+    format!("{base}{}", suffix(format))
+}
+
+/// The name that GitLab knows a format by.
+#[must_use]
+pub(crate) fn format_name(format: ArtifactFormat) -> &'static str {
+    match format {
+        ArtifactFormat::Zip => "zip",
+        ArtifactFormat::Gzip => "gzip",
+        ArtifactFormat::Raw => "raw",
+        ArtifactFormat::ZipZstd => "zipzstd",
+        ArtifactFormat::TarZstd => "tarzstd",
+    }
+}
+
+fn suffix(format: ArtifactFormat) -> &'static str {
+    match format {
+        ArtifactFormat::Zip | ArtifactFormat::ZipZstd => ".zip",
+        ArtifactFormat::Gzip => ".gz",
+        ArtifactFormat::TarZstd => ".tar.zst",
+        ArtifactFormat::Raw => "",
+    }
+}
+
+/// Go's `path.Base`: what follows the last slash, slashes at the end aside; one slash for nothing but slashes.
+fn base(path: &str) -> &str {
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.is_empty() {
+        return if path.is_empty() { "." } else { "/" };
+    }
+    trimmed.rsplit('/').next().unwrap_or(trimmed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts, wire §3.2 and §8.10.
+    #[test]
+    fn names_are_made_as_by_gitlab_runner() {
+        let cases = [
+            ("bundle-main", ArtifactFormat::Zip, "bundle-main.zip"),
+            ("", ArtifactFormat::Zip, "artifacts.zip"),
+            ("", ArtifactFormat::Raw, "artifacts"),
+            ("repos/web/main", ArtifactFormat::Zip, "main.zip"),
+            ("junit.xml", ArtifactFormat::Gzip, "junit.xml.gz"),
+            ("a", ArtifactFormat::ZipZstd, "a.zip"),
+            ("a", ArtifactFormat::TarZstd, "a.tar.zst"),
+            (".", ArtifactFormat::Zip, "default.zip"),
+            ("x/.", ArtifactFormat::Zip, "default.zip"),
+            ("x/", ArtifactFormat::Zip, "x.zip"),
+            ("/", ArtifactFormat::Zip, "/.zip"),
+            ("..", ArtifactFormat::Zip, "...zip"),
+        ];
+        for (name, format, expected) in cases {
+            assert_eq!(file_name(name, format), expected, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Caches of jobs, kept in an OCI registry or in a folder of this host (dispatch protocol, "Caches").
+//!
+//! `name` says where a project's caches are and what tag a key has, `keys` which keys a cache has, `manifest` what a cache
+//! is as an OCI artifact, `store` moves it.
+
+mod folder;
+pub(crate) mod keys;
+mod manifest;
+mod name;
+mod store;
+
+pub use folder::FolderError;
+pub use manifest::ManifestError;
+pub use name::{NameError, repository, tag};
+pub use store::{CacheArchive, CacheError, CacheStore, Stored};

@@ -1,0 +1,300 @@
+//! What the stages of caches and artifacts share: notes to the trace, archives out of the guest and into it.
+
+use tokio::io::AsyncRead;
+use vk_hub_proto::job::Failure;
+
+use super::io::{StageIo, StageOut, StageOutput};
+use crate::agent::{
+    AgentError, ArchiveEvent, ArchiveRequest, ExtractRequest, Level as Compression, Line, Severity,
+};
+use crate::job::context::{JobContext, system};
+use crate::job::expand::expand;
+use crate::job::machine::StageFailure;
+use crate::job::variables::JobEnvironment;
+use crate::notes::{Note, Notes};
+use crate::output::helper::Level;
+use crate::output::lines::{self, RESET, YELLOW};
+use crate::report::chain;
+use crate::size::SCRATCH_BYTES;
+use crate::spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
+
+/// Most entries of an archive that is unpacked.
+const MAX_ENTRIES: u64 = 10_000_000;
+
+/// Bytes of an unpacking's lines that are kept for the trace.
+const MAX_LINES: usize = 256 << 10;
+
+/// Why an archive does not get out of the guest, or into it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PackError {
+    /// The guest says why.
+    #[error("{0}")]
+    Refused(String),
+    /// Guest or host are in trouble.
+    #[error("{0}")]
+    Broken(String),
+    /// It is larger than archives may be.
+    #[error(transparent)]
+    TooLarge(SpoolError),
+}
+
+impl From<AgentError> for PackError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Failed { message, .. } => Self::Refused(message),
+            error => Self::Broken(chain(&error)),
+        }
+    }
+}
+
+impl From<SpoolError> for PackError {
+    fn from(error: SpoolError) -> Self {
+        match error {
+            SpoolError::TooLarge => Self::TooLarge(error),
+            SpoolError::Io(_) => Self::Broken(chain(&error)),
+        }
+    }
+}
+
+/// Does `work`, whose notes go to the trace as they come, until the stage is told to stop.
+pub(super) async fn noting<F>(
+    io: &mut StageIo,
+    work: impl FnOnce(Notes) -> F,
+) -> Result<(), StageFailure>
+where
+    F: Future<Output = Result<(), StageFailure>>,
+{
+    let (notes, read) = Notes::channel();
+    let StageIo { out, stop } = io;
+    // Both to their end: notes on their way to a trace that is behind must not get lost.
+    let all = async {
+        let (result, ()) = tokio::join!(work(notes), forward(read, out));
+        result
+    };
+    tokio::select! {
+        result = all => result,
+        _ = stop.stopped() => Err(system("the transfer was stopped".to_owned())),
+    }
+}
+
+async fn forward(mut notes: tokio::sync::mpsc::Receiver<Note>, out: &StageOut) {
+    while let Some(note) = notes.recv().await {
+        out.send(match note {
+            Note::Out(text) => StageOutput::Stdout(text.into()),
+            Note::Err(text) => StageOutput::Stderr(text.into()),
+        })
+        .await;
+    }
+}
+
+/// A notice of the script that calls the helper: a line in green.
+pub(super) async fn notice(notes: &Notes, text: &str) {
+    notes.out(lines::info(text)).await;
+}
+
+/// A warning of the script that calls the helper: a line in yellow, without a prefix.
+pub(super) async fn caution(notes: &Notes, text: &str) {
+    notes.out(format!("{YELLOW}{text}{RESET}\n")).await;
+}
+
+/// A failure of the helper: its last line, and how its script ends. The reason is another service's.
+pub(super) async fn fatal(notes: &Notes, text: &str) -> StageFailure {
+    notes.log(Level::Fatal, text, &[]).await;
+    StageFailure {
+        class: Failure::ExternalDependency,
+        exit_code: None,
+        message: "exit code 1".to_owned(),
+        detail: Some(text.to_owned()),
+    }
+}
+
+/// As [`fatal`], unless guest or host are in trouble.
+pub(super) async fn failure(notes: &Notes, error: &PackError) -> StageFailure {
+    match error {
+        PackError::Broken(text) => system(text.clone()),
+        error => fatal(notes, &error.to_string()).await,
+    }
+}
+
+/// Packs files of the guest into an archive on the host; `None` when there are none.
+pub(super) async fn pack(
+    context: &JobContext,
+    request: ArchiveRequest,
+    notes: &Notes,
+) -> Result<Option<Spooled>, PackError> {
+    let (Some(guest), Some(folder)) = (context.guest(), context.work_dir()) else {
+        return Err(PackError::Broken(
+            "there is no VM to take files from".into(),
+        ));
+    };
+    let mut archive = guest.agent().archive(request).await?;
+    let mut spool = Spool::create(&folder)?;
+    while let Some(event) = archive.next().await? {
+        match event {
+            ArchiveEvent::Data(bytes) => spool.write(&bytes).await?,
+            ArchiveEvent::Line(line) => say(notes, &line).await,
+        }
+    }
+    let is_empty = archive.summary().is_none_or(|summary| summary.entries == 0);
+    if is_empty {
+        return Ok(None);
+    }
+    Ok(Some(spool.finish().await?))
+}
+
+/// Unpacks an archive into the project's folder.
+pub(super) async fn unpack(
+    context: &JobContext,
+    archive: impl AsyncRead + Unpin + Send,
+    format: Option<crate::agent::ArchiveFormat>,
+    notes: &Notes,
+) -> Result<(), PackError> {
+    let Some(guest) = context.guest() else {
+        return Err(PackError::Broken("there is no VM to put files into".into()));
+    };
+    let request = ExtractRequest {
+        dest: context.environment.dirs().project.clone(),
+        format,
+        owner: None,
+        max_archive_bytes: MAX_ARCHIVE,
+        max_entries: MAX_ENTRIES,
+        max_bytes: SCRATCH_BYTES,
+    };
+    let mut said = Said::default();
+    let result = guest
+        .agent()
+        .extract(request, archive, |line| said.push(line))
+        .await;
+    for line in &said.lines {
+        say(notes, line).await;
+    }
+    result?;
+    Ok(())
+}
+
+/// Lines of an unpacking, which come from a callback that cannot wait: their sum is bounded.
+#[derive(Default)]
+struct Said {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Said {
+    fn push(&mut self, line: Line) {
+        // A line costs more than its text.
+        self.bytes = self.bytes.saturating_add(line.text.len() + 64);
+        if self.bytes <= MAX_LINES {
+            self.lines.push(line);
+        }
+    }
+}
+
+async fn say(notes: &Notes, line: &Line) {
+    let level = match line.severity {
+        Severity::Info => Level::Info,
+        Severity::Warning => Level::Warning,
+        Severity::Error => Level::Error,
+    };
+    notes.log(level, &line.text, &[]).await;
+}
+
+/// `text` with its references replaced as by GitLab Runner's helper; as it is, with a warning, where that cannot be.
+pub(super) async fn expanded(
+    text: &str,
+    environment: &JobEnvironment,
+    what: &str,
+    notes: &Notes,
+) -> String {
+    let variables = environment.variables();
+    let lookup = |name: &str| {
+        variables
+            .find(name)
+            .map(|_| variables.referenced(name).into_owned())
+    };
+    match expand(text, &lookup) {
+        Ok(text) => text,
+        Err(error) => {
+            notes.warning(&format!("{what}: {error}")).await;
+            text.to_owned()
+        }
+    }
+}
+
+/// Paths and patterns, each [`expanded`].
+pub(super) async fn expanded_paths(
+    paths: &[String],
+    environment: &JobEnvironment,
+    notes: &Notes,
+) -> Vec<String> {
+    let mut all = Vec::with_capacity(paths.len());
+    for path in paths {
+        // The quoted text is what came of the path: nothing (facts, wire §3.2).
+        all.push(expanded(path, environment, "invalid path \"\"", notes).await);
+    }
+    all
+}
+
+/// The compression level that variable `name` asks for (facts, wire §3.4).
+pub(super) async fn compression(
+    environment: &JobEnvironment,
+    name: &str,
+    notes: &Notes,
+) -> Compression {
+    match environment.variables().value(name) {
+        "fastest" => Compression::Fastest,
+        "fast" => Compression::Fast,
+        "" | "default" => Compression::Default,
+        "slow" => Compression::Slow,
+        "slowest" => Compression::Slowest,
+        other => {
+            let text = format!("compression level {other:?} is invalid, falling back to default");
+            notes.warning(&text).await;
+            Compression::Default
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_never_stops_talking_is_cut_off() {
+        let mut said = Said::default();
+        for _ in 0..100_000 {
+            said.push(Line {
+                severity: Severity::Warning,
+                text: "x".repeat(100),
+            });
+        }
+        assert!(said.lines.len() < 2000);
+    }
+
+    #[tokio::test]
+    async fn notes_reach_the_trace_in_their_order_and_a_stop_ends_the_work() {
+        let (sender, mut trace) = tokio::sync::mpsc::channel(1);
+        let (stop, stopped) = tokio::sync::watch::channel(None);
+        let mut io = StageIo::new(sender, stopped);
+        let work = noting(&mut io, |notes| async move {
+            notice(&notes, "a").await;
+            notes.info("b").await;
+            caution(&notes, "c").await;
+            std::future::pending().await
+        });
+        let read = async {
+            let mut all = Vec::new();
+            for _ in 0..3 {
+                all.push(trace.recv().await.unwrap());
+            }
+            stop.send_replace(Some(crate::job::machine::StopMode::AtOnce));
+            all
+        };
+
+        let (result, all) = tokio::join!(work, read);
+
+        assert_eq!(result.unwrap_err().class, Failure::System);
+        assert_eq!(all[0], StageOutput::Stdout("\x1b[32;1ma\x1b[0;m\n".into()));
+        assert!(matches!(&all[1], StageOutput::Stderr(line) if line.starts_with(b"b ")));
+        assert_eq!(all[2], StageOutput::Stdout("\x1b[0;33mc\x1b[0;m\n".into()));
+    }
+}
