@@ -155,7 +155,7 @@ pub(super) async fn unpack(
     let request = ExtractRequest {
         dest: context.environment.dirs().project.clone(),
         format,
-        owner: None,
+        owner: context.process().user().map(str::to_owned),
         max_archive_bytes: MAX_ARCHIVE,
         max_entries: MAX_ENTRIES,
         max_bytes: SCRATCH_BYTES,
