@@ -1,0 +1,31 @@
+//! Archives of artifacts and caches, as GitLab Runner's helper makes and opens them.
+//!
+//! [`select`] chooses files of a project: patterns, untracked files, exclusions. [`write()`] puts what was chosen
+//! into a zip, gzip, raw or tar+zstd stream, compressed on several threads and the same, byte for byte, whatever
+//! their number. [`extract_zip`] and [`extract_tar_zstd`] unpack below a folder and
+//! nowhere else. Each says what it does in
+//! [`Event`]s whose texts are the helper's.
+//!
+//! `facts, wire §N` in comments cites the description of GitLab Runner.
+//!
+//! Both the guest's agent and the host use this: nothing here is asynchronous, and memory is bounded: some MiB a
+//! thread, and about 150 bytes for each file that is chosen or unpacked.
+
+mod event;
+mod format;
+mod gopath;
+mod log;
+mod read;
+mod select;
+mod write;
+
+pub use event::{Event, Severity};
+pub use format::{Format, Level, UnknownLevel};
+pub use log::log_line;
+pub use read::{
+    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar_zstd, extract_zip,
+};
+pub use select::{Entry, EntryKind, Pattern, PatternError, Request, Selection, select};
+#[doc(hidden)]
+pub use select::{Index, ObjectFormat};
+pub use write::{WriteError, Written, write};

@@ -1,0 +1,172 @@
+//! Unpacking archives below a folder and nowhere else (facts, wire §3.6).
+//!
+//! Each entry's folder is opened beneath the destination by the kernel (`openat2(2)`, `RESOLVE_BENEATH`), whatever
+//! stands there already; files are made by name in it, never opened through a link; links of the archive are made
+//! when all files are there. So neither an archive nor the tree that it meets can lead outside.
+
+mod content;
+mod names;
+mod place;
+mod tarzstd;
+mod writers;
+mod zip;
+mod zip_directory;
+
+use std::io;
+
+pub use tarzstd::extract_tar_zstd;
+pub use zip::extract_zip;
+
+use crate::format::Format;
+use crate::gopath::show;
+
+/// Largest window that a zstd frame may ask for, as a power of two: what Go's library uses at its best level.
+const MOST_WINDOW: u32 = 25;
+
+/// What an archive may cost. What is held in memory for each entry is bounded beside that (`MOST_NAMES`).
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most entries.
+    pub entries: u64,
+    /// Most bytes of all files together, unpacked.
+    pub bytes: u64,
+}
+
+/// Most bytes of names and link targets that are held. An archive of a million files has about a hundred each.
+const MOST_NAMES: usize = 128 << 20;
+
+/// Who owns what is unpacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// Whom the archive names, as far as the kernel lets it.
+    #[default]
+    Archived,
+    /// This user and group.
+    Fixed(u32, u32),
+}
+
+/// How to unpack.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtractOptions {
+    /// Bounds.
+    pub limits: Limits,
+    /// Owner.
+    pub owner: Owner,
+    /// Threads that write files, beside the one that reads the archive.
+    pub threads: usize,
+}
+
+/// What was unpacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extracted {
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+}
+
+/// Why an archive cannot be unpacked. What came before the trouble stays.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtractError {
+    /// The format is not one to unpack; the words are GitLab Runner's.
+    #[error("{0:?} format: unsupported archive format")]
+    Format(&'static str),
+    /// The destination cannot be used.
+    #[error("cannot unpack into {dest}")]
+    Destination {
+        /// The folder.
+        dest: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// An entry's name leads out of the destination.
+    #[error("{entry} cannot be extracted outside of chroot ({dest})")]
+    Outside {
+        /// The entry's name.
+        entry: String,
+        /// The folder.
+        dest: String,
+    },
+    /// An entry has no place in the destination.
+    #[error("{entry}: {why}")]
+    Refused {
+        /// The entry's name.
+        entry: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The archive costs more than it may.
+    #[error("{entry}: the archive is over the limit of {limit}")]
+    Limit {
+        /// The entry that went over it.
+        entry: String,
+        /// The limit.
+        limit: String,
+    },
+    /// An entry's content is not what the archive says.
+    #[error("{entry}: {what}")]
+    Damaged {
+        /// The entry's name.
+        entry: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The kernel refuses to make an entry.
+    #[error("{entry}")]
+    Entry {
+        /// The entry's name.
+        entry: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The archive is none, or damaged where no entry can be named.
+    #[error("the archive is damaged: {0}")]
+    Broken(String),
+    /// The archive cannot be read.
+    #[error("cannot read the archive")]
+    Read(#[source] io::Error),
+}
+
+impl ExtractError {
+    fn refused(entry: &[u8], why: &'static str) -> Self {
+        Self::Refused {
+            entry: show(entry).into_owned(),
+            why,
+        }
+    }
+
+    fn damaged(entry: &[u8], what: impl Into<String>) -> Self {
+        Self::Damaged {
+            entry: show(entry).into_owned(),
+            what: what.into(),
+        }
+    }
+
+    fn entry(entry: &[u8], source: impl Into<io::Error>) -> Self {
+        Self::Entry {
+            entry: show(entry).into_owned(),
+            source: source.into(),
+        }
+    }
+
+    fn limit(entry: &[u8], limit: impl Into<String>) -> Self {
+        Self::Limit {
+            entry: show(entry).into_owned(),
+            limit: limit.into(),
+        }
+    }
+}
+
+/// What an archive is, by its first four bytes or more (facts, wire §3.4): what is neither zstd nor gzip is taken
+/// for a zip.
+#[must_use]
+pub fn detect(head: &[u8]) -> Format {
+    if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        Format::TarZstd
+    } else if head.starts_with(&[0x1f, 0x8b]) {
+        Format::Gzip
+    } else {
+        Format::Zip
+    }
+}

@@ -1,0 +1,320 @@
+//! Making files, folders and links below the destination.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::sys::stat::{
+    FchmodatFlags, Mode, UtimensatFlags, fchmod, fchmodat, futimens, mkdirat, utimensat,
+};
+use nix::sys::time::TimeSpec;
+use nix::unistd::{
+    Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, symlinkat, unlinkat,
+};
+
+use super::{ExtractError, Owner};
+use crate::gopath::as_path;
+
+/// Attempts at a name that something else takes again and again.
+const ATTEMPTS: usize = 3;
+
+/// What an entry says beside its name and content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meta {
+    /// Permission bits, set-id and sticky ones included.
+    pub(super) mode: u32,
+    /// In seconds since 1970; none is now.
+    pub(super) mtime: Option<i64>,
+    /// User and group.
+    pub(super) owner: Option<(u32, u32)>,
+}
+
+impl Meta {
+    fn mode(&self) -> Mode {
+        Mode::from_bits_truncate(self.mode & 0o7777)
+    }
+
+    fn time(&self) -> TimeSpec {
+        self.mtime
+            .map_or(TimeSpec::UTIME_NOW, |mtime| TimeSpec::new(mtime, 0))
+    }
+}
+
+/// The destination.
+pub(super) struct Place {
+    dest: OwnedFd,
+    /// For messages.
+    pub(super) shown: String,
+    owner: Owner,
+    /// Who makes files here.
+    ours: (u32, u32),
+}
+
+/// A folder that entries go into.
+pub(super) type Folder = Arc<OwnedFd>;
+
+impl Place {
+    /// The folder at `dest`.
+    pub(super) fn open(dest: &Path, owner: Owner) -> Result<Self, ExtractError> {
+        let shown = dest.to_string_lossy().into_owned();
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let ours = (
+            nix::unistd::geteuid().as_raw(),
+            nix::unistd::getegid().as_raw(),
+        );
+        match open(dest, flags, Mode::empty()) {
+            Ok(dest) => Ok(Self {
+                dest,
+                shown,
+                owner,
+                ours,
+            }),
+            Err(errno) => Err(ExtractError::Destination {
+                dest: shown,
+                source: errno.into(),
+            }),
+        }
+    }
+
+    /// Opens a folder beneath the destination. Links that lead there are followed, as GitLab Runner does; those
+    /// that lead out are not.
+    pub(super) fn folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        loop {
+            match openat2(&self.dest, as_path(path), how) {
+                // A rename elsewhere crossed its way.
+                Err(Errno::EAGAIN) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Opens the folder `path`, which is made with all above it if it is missing. What is no folder goes, unless
+    /// `keep` says that it belongs to the archive.
+    pub(super) fn make(
+        &self,
+        path: &[u8],
+        entry: &[u8],
+        keep: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<OwnedFd, ExtractError> {
+        match self.folder(path) {
+            Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+            result => return result.map_err(|errno| not_opened(entry, errno)),
+        }
+        let mut folder = self
+            .folder(b".")
+            .map_err(|errno| not_opened(entry, errno))?;
+        let mut end = 0;
+        for part in path.split(|byte| *byte == b'/') {
+            end += part.len();
+            let so_far = path.get(..end).unwrap_or_default();
+            end += 1;
+            match self.folder(so_far) {
+                Ok(inner) => {
+                    folder = inner;
+                    continue;
+                }
+                Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                Err(errno) => return Err(not_opened(entry, errno)),
+            }
+            if keep(so_far) {
+                return Err(ExtractError::refused(
+                    entry,
+                    "lies below an entry of the archive that is no folder",
+                ));
+            }
+            let name = OsStr::from_bytes(part);
+            make_folder(folder.as_fd(), name).map_err(|errno| ExtractError::entry(entry, errno))?;
+            if let Owner::Fixed(uid, gid) = self.owner {
+                self.own(folder.as_fd(), name, (uid, gid))
+                    .map_err(|errno| ExtractError::entry(entry, errno))?;
+            }
+            folder = self
+                .folder(so_far)
+                .map_err(|errno| not_opened(entry, errno))?;
+        }
+        Ok(folder)
+    }
+
+    fn own(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        (uid, gid): (u32, u32),
+    ) -> Result<(), Errno> {
+        let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
+        fchownat(
+            folder,
+            name,
+            Some(Uid::from_raw(uid)),
+            Some(Gid::from_raw(gid)),
+            flags,
+        )
+    }
+
+    /// Whom an entry is given to; none if that is who makes it.
+    fn owner_of(&self, meta: &Meta) -> Option<(u32, u32)> {
+        let owner = match self.owner {
+            Owner::Fixed(uid, gid) => Some((uid, gid)),
+            Owner::Archived => meta.owner,
+        };
+        owner.filter(|owner| *owner != self.ours)
+    }
+
+    /// Whether giving away must succeed.
+    fn is_strict(&self) -> bool {
+        matches!(self.owner, Owner::Fixed(..))
+    }
+
+    /// Makes a file for writing. What has its name goes.
+    pub(super) fn file(&self, folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<File> {
+        let name = OsStr::from_bytes(name);
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        // Nobody else's until it is whole.
+        let mode = Mode::from_bits_truncate(0o600);
+        Ok(File::from(over(folder, name, || {
+            openat(folder, name, flags, mode)
+        })?))
+    }
+
+    /// Gives a file that is written its owner, mode and time.
+    pub(super) fn finish_file(&self, file: &File, meta: &Meta) -> io::Result<()> {
+        if let Some((uid, gid)) = self.owner_of(meta) {
+            match fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
+                Err(errno) if self.is_strict() => return Err(errno.into()),
+                _ => {}
+            }
+        }
+        // After the owner: a new one takes the set-id bits away.
+        fchmod(file, meta.mode())?;
+        futimens(file, &TimeSpec::UTIME_NOW, &meta.time())?;
+        Ok(())
+    }
+
+    /// Makes a symbolic link. What has its name goes, but no folder with something in it.
+    pub(super) fn symlink(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        target: &[u8],
+        meta: &Meta,
+    ) -> io::Result<()> {
+        let name = OsStr::from_bytes(name);
+        over(folder, name, || symlinkat(as_path(target), folder, name))?;
+        if let Some(owner) = self.owner_of(meta) {
+            match self.own(folder, name, owner) {
+                Err(errno) if self.is_strict() => return Err(errno.into()),
+                _ => {}
+            }
+        }
+        let flags = UtimensatFlags::NoFollowSymlink;
+        utimensat(folder, name, &TimeSpec::UTIME_NOW, &meta.time(), flags)?;
+        Ok(())
+    }
+
+    /// Gives a file another name; both lie beneath the destination. What has the name goes.
+    pub(super) fn hard_link(
+        &self,
+        of: (BorrowedFd<'_>, &[u8]),
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> io::Result<()> {
+        let name = OsStr::from_bytes(name);
+        let target = OsStr::from_bytes(of.1);
+        // Without AT_SYMLINK_FOLLOW the link itself gets the name, if it is one.
+        let link = || linkat(of.0, target, folder, name, LinkatFlags::empty());
+        over(folder, name, link)?;
+        Ok(())
+    }
+
+    /// Gives a folder its owner, mode and time. Nothing is made in it afterwards.
+    pub(super) fn finish_folder(&self, path: &[u8], meta: &Meta) -> io::Result<()> {
+        let folder = self.folder(path)?;
+        let dot = OsStr::new(".");
+        if let Some(owner) = self.owner_of(meta) {
+            match self.own(folder.as_fd(), dot, owner) {
+                Err(errno) if self.is_strict() => return Err(errno.into()),
+                _ => {}
+            }
+        }
+        fchmodat(&folder, dot, meta.mode(), FchmodatFlags::FollowSymlink)?;
+        let flags = UtimensatFlags::FollowSymlink;
+        utimensat(&folder, dot, &TimeSpec::UTIME_NOW, &meta.time(), flags)?;
+        Ok(())
+    }
+}
+
+fn not_opened(entry: &[u8], errno: Errno) -> ExtractError {
+    match errno {
+        Errno::EXDEV => ExtractError::refused(
+            entry,
+            "lies behind a symbolic link that leads out of the destination",
+        ),
+        Errno::ELOOP => ExtractError::refused(entry, "lies behind symbolic links that form a loop"),
+        errno => ExtractError::entry(entry, errno),
+    }
+}
+
+/// Makes something named `name`. What has that name goes first, unless it is a folder with something in it.
+fn over<T>(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    make: impl Fn() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    for _ in 1..ATTEMPTS {
+        match make() {
+            Err(Errno::EEXIST) => remove(folder, name)?,
+            result => return result,
+        }
+    }
+    make()
+}
+
+/// Removes a file or an empty folder, if it is there.
+fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    let removed = match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
+        Err(Errno::EISDIR) => unlinkat(folder, name, UnlinkatFlags::RemoveDir),
+        result => result,
+    };
+    match removed {
+        Err(Errno::ENOENT) => Ok(()),
+        result => result,
+    }
+}
+
+/// Makes a folder named `name`, unless there is one by now. What has that name and is none goes first.
+fn make_folder(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    let mode = Mode::from_bits_truncate(0o777);
+    for _ in 1..ATTEMPTS {
+        match mkdirat(folder, name, mode) {
+            Err(Errno::EEXIST) => {}
+            result => return result,
+        }
+        match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
+            Err(Errno::EISDIR) => return Ok(()),
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    mkdirat(folder, name, mode)
+}
+
+/// The name of an entry within its folder, and the folder; the destination itself has none.
+pub(super) fn parent(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        None => (b".", path),
+        Some(slash) => {
+            let (folder, name) = path.split_at(slash);
+            (folder, name.get(1..).unwrap_or_default())
+        }
+    }
+}

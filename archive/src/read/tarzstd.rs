@@ -1,0 +1,348 @@
+//! Unpacking a tar in zstd as it comes.
+
+use std::cell::Cell;
+use std::io::{self, BufReader, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use tar::EntryType;
+
+use super::names::{Meter, Seen, inside};
+use super::place::{Folder, Meta, Place, parent};
+use super::writers::{Large, Work, Writers};
+use super::{ExtractError, ExtractOptions, Extracted, MOST_WINDOW};
+
+/// What is read from the archive at once.
+const READ: usize = 256 << 10;
+
+/// Files up to this size are written whole by one thread, larger ones in such parts by all.
+const PART: usize = 1 << 20;
+
+/// Most bytes of an entry's headers, its long names and extended attributes included; they are held in memory.
+/// Paths and targets end at 4 KiB (`PATH_MAX`).
+const MOST_HEADERS: u64 = 1 << 20;
+
+/// Unpacks the tar+zstd that `archive` reads into the folder `dest`.
+///
+/// # Errors
+///
+/// [`ExtractError`], which names the entry if there is one to blame.
+pub fn extract_tar_zstd(
+    archive: impl Read,
+    dest: &Path,
+    options: &ExtractOptions,
+) -> Result<Extracted, ExtractError> {
+    let place = Place::open(dest, options.owner)?;
+    let mut stream =
+        zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(READ, archive))
+            .map_err(ExtractError::Read)?;
+    stream
+        .window_log_max(MOST_WINDOW)
+        .map_err(ExtractError::Read)?;
+    let mut reader = Reader {
+        place: &place,
+        meter: Meter::new(options.limits),
+        seen: Seen::default(),
+        files: Seen::default(),
+        current: None,
+        links: Vec::new(),
+        folders: Vec::new(),
+    };
+    Writers::run(&place, options.threads, |writers| {
+        reader.read(stream, writers)
+    })?;
+    reader.finish()
+}
+
+struct Reader<'a> {
+    place: &'a Place,
+    meter: Meter,
+    /// All names but folders' ones.
+    seen: Seen,
+    /// Names of regular files, which hard links may name.
+    files: Seen,
+    /// The folder of the last entry, which is that of the next one most of the time.
+    current: Option<(Vec<u8>, Folder)>,
+    /// Made when all files are there.
+    links: Vec<Link>,
+    /// What folders are given once nothing more is put into them.
+    folders: Vec<(Vec<u8>, Meta)>,
+}
+
+struct Link {
+    path: Vec<u8>,
+    target: Vec<u8>,
+    is_hard: bool,
+    meta: Meta,
+}
+
+impl Reader<'_> {
+    /// Reads all of the tar; files go to the writers.
+    fn read(&mut self, stream: impl Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
+        let left = Cell::new(MOST_HEADERS);
+        let mut archive = tar::Archive::new(Metered {
+            stream,
+            left: &left,
+        });
+        let broken = |error: io::Error| ExtractError::Broken(error.to_string());
+        let mut entries = archive.entries().map_err(broken)?;
+        loop {
+            left.set(MOST_HEADERS);
+            let Some(entry) = entries.next() else {
+                break;
+            };
+            left.set(u64::MAX);
+            let mut entry = entry.map_err(broken)?;
+            if !self.entry(&mut entry, writers)? {
+                break;
+            }
+        }
+        drop(entries);
+        // Up to the stream's end: it may be damaged behind the tar's. Zeros and no more belong there.
+        left.set(MOST_HEADERS);
+        io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
+        Ok(())
+    }
+
+    /// Takes an entry; false if there is no use in going on.
+    fn entry(
+        &mut self,
+        entry: &mut tar::Entry<'_, impl Read>,
+        writers: &Writers<'_>,
+    ) -> Result<bool, ExtractError> {
+        let kind = entry.header().entry_type();
+        if kind == EntryType::XGlobalHeader {
+            return Ok(true);
+        }
+        let name = entry.path_bytes().into_owned();
+        let path = inside(&name, &self.place.shown)?;
+        let meta = meta(entry.header())
+            .map_err(|error| ExtractError::damaged(&name, error.to_string()))?;
+        // Names of folders and links are held to the end, and a hash of each.
+        let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+        let held = match kind {
+            EntryType::Directory => path.len() + size_of::<(Vec<u8>, Meta)>(),
+            EntryType::Symlink | EntryType::Link => path.len() + target.len() + size_of::<Link>(),
+            _ => 0,
+        };
+        self.meter.entry(&name, held + 2 * size_of::<u64>())?;
+        match kind {
+            EntryType::Directory => self.folder(path, meta)?,
+            EntryType::Symlink | EntryType::Link => {
+                self.once(&path)?;
+                if target.is_empty() || target.contains(&0) {
+                    return Err(ExtractError::refused(&name, "is a link without a target"));
+                }
+                // Its folder must be one, and is made before others take the place.
+                self.enter(&path)?;
+                let is_hard = kind == EntryType::Link;
+                let target = if is_hard {
+                    self.hard_target(&name, &target)?
+                } else {
+                    target
+                };
+                self.links.push(Link {
+                    path,
+                    target,
+                    is_hard,
+                    meta,
+                });
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                self.once(&path)?;
+                self.files.insert(&path);
+                return self.file(path, meta, entry, writers);
+            }
+            _ => {
+                return Err(ExtractError::refused(
+                    &name,
+                    "is neither file, folder nor link",
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Only folders come twice.
+    fn once(&mut self, path: &[u8]) -> Result<(), ExtractError> {
+        if path == b"." {
+            return Err(ExtractError::refused(
+                path,
+                "names the destination, and is no folder",
+            ));
+        }
+        if self.seen.insert(path) {
+            Ok(())
+        } else {
+            Err(ExtractError::refused(path, "is in the archive twice"))
+        }
+    }
+
+    /// What a hard link names: a file of the same archive.
+    fn hard_target(&self, name: &[u8], target: &[u8]) -> Result<Vec<u8>, ExtractError> {
+        let clean = inside(target, &self.place.shown).ok();
+        clean
+            .filter(|target| self.files.contains(target))
+            .ok_or_else(|| {
+                ExtractError::refused(name, "is a hard link to what is no file of the archive")
+            })
+    }
+
+    fn enter(&mut self, path: &[u8]) -> Result<Folder, ExtractError> {
+        let (folder, _) = parent(path);
+        if let Some((kept, open)) = &self.current
+            && kept == folder
+        {
+            return Ok(Arc::clone(open));
+        }
+        let open: Folder = self
+            .place
+            .make(folder, path, &|it| self.seen.contains(it))?
+            .into();
+        self.current = Some((folder.to_vec(), Arc::clone(&open)));
+        Ok(open)
+    }
+
+    fn folder(&mut self, path: Vec<u8>, meta: Meta) -> Result<(), ExtractError> {
+        if self.seen.contains(&path) {
+            return Err(ExtractError::refused(&path, "is in the archive twice"));
+        }
+        if path != b"." {
+            self.place
+                .make(&path, &path, &|it| self.seen.contains(it))?;
+            self.folders.push((path, meta));
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        path: Vec<u8>,
+        meta: Meta,
+        entry: &mut tar::Entry<'_, impl Read>,
+        writers: &Writers<'_>,
+    ) -> Result<bool, ExtractError> {
+        let size = entry.size();
+        self.meter.content(&path, size)?;
+        let folder = self.enter(&path)?;
+        let whole = usize::try_from(size).ok().filter(|size| *size <= PART);
+        if let Some(size) = whole {
+            let content = read_piece(entry, size, &path)?;
+            return Ok(writers.give(Work::Whole {
+                folder,
+                path,
+                content,
+                meta,
+            }));
+        }
+        let file = self
+            .place
+            .file(folder.as_fd(), parent(&path).1)
+            .map_err(|error| ExtractError::entry(&path, error))?;
+        let large = Arc::new(Large {
+            file,
+            path,
+            size,
+            meta,
+        });
+        let mut offset = 0;
+        while offset < size {
+            let len = usize::try_from(size - offset).unwrap_or(PART).min(PART);
+            let content = read_piece(entry, len, &large.path)?;
+            let file = Arc::clone(&large);
+            if !writers.give(Work::Part {
+                file,
+                offset,
+                content,
+            }) {
+                return Ok(false);
+            }
+            offset += len as u64;
+        }
+        Large::release(large, self.place)?;
+        Ok(true)
+    }
+
+    /// Links, then what folders say of themselves.
+    fn finish(mut self) -> Result<Extracted, ExtractError> {
+        let links = std::mem::take(&mut self.links);
+        // Hard links first: no symbolic link of the archive stands in their way.
+        let (hard, symbolic): (Vec<Link>, Vec<Link>) = links.into_iter().partition(|it| it.is_hard);
+        for link in hard.iter().chain(&symbolic) {
+            let folder = self.enter(&link.path)?;
+            let (_, name) = parent(&link.path);
+            let made = if link.is_hard {
+                let (of, target) = parent(&link.target);
+                let of = self
+                    .place
+                    .folder(of)
+                    .map_err(|errno| ExtractError::entry(&link.path, errno))?;
+                self.place
+                    .hard_link((of.as_fd(), target), folder.as_fd(), name)
+            } else {
+                self.place
+                    .symlink(folder.as_fd(), name, &link.target, &link.meta)
+            };
+            made.map_err(|error| ExtractError::entry(&link.path, error))?;
+        }
+        // Inner ones first: an outer one's mode may close the way. The last of a name counts.
+        self.folders.reverse();
+        self.folders.sort_by(|one, other| other.0.cmp(&one.0));
+        self.folders.dedup_by(|one, other| one.0 == other.0);
+        for (path, meta) in &self.folders {
+            self.place
+                .finish_folder(path, meta)
+                .map_err(|error| ExtractError::entry(path, error))?;
+        }
+        Ok(Extracted {
+            entries: self.meter.entries,
+            bytes: self.meter.bytes,
+        })
+    }
+}
+
+fn meta(header: &tar::Header) -> io::Result<Meta> {
+    let id = |id: io::Result<u64>| id.ok().and_then(|id| u32::try_from(id).ok());
+    Ok(Meta {
+        mode: header.mode()? & 0o7777,
+        mtime: Some(i64::try_from(header.mtime()?).unwrap_or(i64::MAX)),
+        owner: id(header.uid()).zip(id(header.gid())),
+    })
+}
+
+fn read_piece(from: &mut impl Read, len: usize, path: &[u8]) -> Result<Vec<u8>, ExtractError> {
+    let mut piece = vec![0; len];
+    from.read_exact(&mut piece).map_err(|error| {
+        ExtractError::damaged(path, format!("its content cannot be read: {error}"))
+    })?;
+    Ok(piece)
+}
+
+/// A stream of which so much may still be read.
+struct Metered<'a, R> {
+    stream: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        if left == 0 && !buffer.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "more than {MOST_HEADERS} bytes of names and attributes, or behind its end"
+                ),
+            ));
+        }
+        let want = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let got = self
+            .stream
+            .read(buffer.get_mut(..want).unwrap_or_default())?;
+        self.left.set(left - got as u64);
+        Ok(got)
+    }
+}

@@ -1,0 +1,191 @@
+//! Unpacking a zip: folders, then files on several threads, then links, then what folders say of themselves.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::content::Unpacker;
+use super::place::{Folder, Place, parent};
+use super::writers::write_piece;
+use super::zip_directory::{Directory, Item, Kind};
+use super::{ExtractError, ExtractOptions, Extracted};
+
+/// Longest target of a link (`PATH_MAX` of limits.h).
+const MOST_TARGET: u64 = 4096;
+
+/// Unpacks the zip `archive` into the folder `dest`.
+///
+/// # Errors
+///
+/// [`ExtractError`], which names the entry if there is one to blame. The directory of the zip is checked before
+/// anything is made.
+pub fn extract_zip(
+    archive: &File,
+    dest: &Path,
+    options: &ExtractOptions,
+) -> Result<Extracted, ExtractError> {
+    let place = Place::open(dest, options.owner)?;
+    let directory = Directory::read(archive, options.limits, &place.shown)?;
+    let zip = Zip {
+        archive,
+        place,
+        directory,
+    };
+    let mut extracted = Extracted::default();
+    for item in &zip.directory.items {
+        match item.kind {
+            Kind::Folder => {
+                let name = zip.directory.name(item);
+                zip.place.make(name, name, &|_| false)?;
+            }
+            Kind::File => extracted.bytes += item.size,
+            Kind::Symlink => {}
+            // GitLab Runner leaves them out as well.
+            Kind::Other => continue,
+        }
+        extracted.entries += 1;
+    }
+    zip.files(options.threads)?;
+    zip.links()?;
+    zip.finish_folders()?;
+    Ok(extracted)
+}
+
+struct Zip<'a> {
+    archive: &'a File,
+    place: Place,
+    directory: Directory,
+}
+
+impl Zip<'_> {
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Item> {
+        self.directory
+            .items
+            .iter()
+            .filter(move |item| item.kind == kind)
+    }
+
+    fn files(&self, threads: usize) -> Result<(), ExtractError> {
+        let next = AtomicUsize::new(0);
+        let first_error = Mutex::new(None);
+        let work = || {
+            let mut unpacker = Unpacker::new(self.archive);
+            let mut current = None;
+            while let Some(item) = self
+                .directory
+                .items
+                .get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                if item.kind == Kind::File
+                    && let Err(error) = self.file(item, &mut unpacker, &mut current)
+                {
+                    // The others stop at their next entry.
+                    next.store(self.directory.items.len(), Ordering::Relaxed);
+                    let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(error);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let first = first_error
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        first.map_or(Ok(()), Err)
+    }
+
+    /// The folder that an entry goes into, which mostly is that of the one before.
+    fn enter<'p>(
+        &self,
+        name: &[u8],
+        current: &'p mut Option<(Vec<u8>, Folder)>,
+    ) -> Result<&'p Folder, ExtractError> {
+        let (path, _) = parent(name);
+        let kept = current.take().filter(|(kept, _)| kept == path);
+        let kept = match kept {
+            Some(kept) => kept,
+            None => (
+                path.to_vec(),
+                self.place.make(path, name, &|_| false)?.into(),
+            ),
+        };
+        let (_, folder) = current.insert(kept);
+        Ok(folder)
+    }
+
+    fn file(
+        &self,
+        item: &Item,
+        unpacker: &mut Unpacker<'_>,
+        current: &mut Option<(Vec<u8>, Folder)>,
+    ) -> Result<(), ExtractError> {
+        let name = self.directory.name(item);
+        let failed = |error| ExtractError::entry(name, error);
+        let folder = self.enter(name, current)?;
+        let file = self
+            .place
+            .file(folder.as_fd(), parent(name).1)
+            .map_err(failed)?;
+        let mut at = 0;
+        unpacker.unpack(item, name, &mut |piece| {
+            write_piece(&file, at, piece).map_err(failed)?;
+            at += piece.len() as u64;
+            Ok(())
+        })?;
+        // What ends in zeros ends in a hole.
+        file.set_len(item.size).map_err(failed)?;
+        self.place.finish_file(&file, &item.meta).map_err(failed)
+    }
+
+    fn links(&self) -> Result<(), ExtractError> {
+        let mut unpacker = Unpacker::new(self.archive);
+        let mut current = None;
+        for item in self.of_kind(Kind::Symlink) {
+            let name = self.directory.name(item);
+            if item.size > MOST_TARGET {
+                return Err(ExtractError::refused(
+                    name,
+                    "is a link whose target is too long",
+                ));
+            }
+            let mut target = Vec::new();
+            unpacker.unpack(item, name, &mut |piece| {
+                target.extend_from_slice(piece);
+                Ok(())
+            })?;
+            if target.is_empty() || target.contains(&0) {
+                return Err(ExtractError::refused(name, "is a link without a target"));
+            }
+            let folder = self.enter(name, &mut current)?;
+            self.place
+                .symlink(folder.as_fd(), parent(name).1, &target, &item.meta)
+                .map_err(|error| ExtractError::entry(name, error))?;
+        }
+        Ok(())
+    }
+
+    fn finish_folders(&self) -> Result<(), ExtractError> {
+        let mut folders: Vec<(&[u8], &Item)> = self
+            .of_kind(Kind::Folder)
+            .map(|item| (self.directory.name(item), item))
+            .collect();
+        // Inner ones first: an outer one's mode may close the way.
+        folders.sort_by(|one, other| other.0.cmp(one.0));
+        for (name, item) in folders {
+            if name == b"." {
+                continue;
+            }
+            self.place
+                .finish_folder(name, &item.meta)
+                .map_err(|error| ExtractError::entry(name, error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! Choosing files of a project (facts, wire §3.3).
+//!
+//! What comes out is a set: each path once, in the order of its bytes.
+
+mod chooser;
+mod index;
+mod pattern;
+mod selection;
+mod untracked;
+mod walk;
+
+pub use chooser::{Request, select};
+#[doc(hidden)]
+pub use index::{Index, ObjectFormat};
+pub use pattern::{Pattern, PatternError};
+pub use selection::{Entry, EntryKind, Selection};

@@ -1,0 +1,191 @@
+//! Gzip members (RFC 1952), one for each file (facts, wire §3.4.4).
+
+use std::io::Write;
+
+use crc32fast::Hasher;
+
+use super::deflate::{Deflate, END};
+use super::plan::{Piece, Plan, Unit};
+use super::{Job, WriteError, check_regular, pool, source};
+use crate::select::{Entry, Selection};
+
+/// Bytes of a batch or piece.
+const PIECE: usize = 1 << 20;
+
+/// The helper compresses at a level of its own, whatever the variables say.
+const LEVEL: i32 = 6;
+
+/// Writes a member for each file.
+///
+/// # Errors
+///
+/// [`WriteError::NotRegular`] before anything is written, [`WriteError::Output`].
+pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
+    check_regular(job.selection)?;
+    let selection = job.selection;
+    let threads = job.threads;
+    let mut members = Members { job, open: None };
+    pool::ordered(
+        threads,
+        Plan::new(selection, PIECE),
+        || Packer {
+            selection,
+            deflate: Deflate::new(LEVEL),
+            content: Vec::new(),
+        },
+        Packer::work,
+        |parts| parts.into_iter().try_for_each(|part| members.take(part)),
+    )
+}
+
+/// A piece of a file, or all of it.
+struct Part {
+    piece: Piece,
+    packed: Result<(Vec<u8>, Hasher), String>,
+}
+
+struct Packer<'a> {
+    selection: &'a Selection,
+    deflate: Deflate,
+    content: Vec<u8>,
+}
+
+impl Packer<'_> {
+    fn work(&mut self, unit: Unit) -> Vec<Part> {
+        let pieces = match unit {
+            Unit::Piece(piece) => vec![piece],
+            Unit::Batch(entries) => entries
+                .map(|entry| Piece {
+                    entry,
+                    offset: 0,
+                    len: PIECE,
+                    last: true,
+                })
+                .collect(),
+        };
+        let parts = pieces.into_iter().map(|piece| Part {
+            piece,
+            packed: self.piece(piece),
+        });
+        parts.collect()
+    }
+
+    fn piece(&mut self, piece: Piece) -> Result<(Vec<u8>, Hasher), String> {
+        let entry = self.selection.get(piece.entry).ok_or_else(String::new)?;
+        let file = source::open(self.selection, &entry)?;
+        let left = usize::try_from(entry.size - piece.offset).unwrap_or(usize::MAX);
+        self.content.clear();
+        source::read(
+            &file,
+            &entry,
+            piece.offset,
+            piece.len.min(left),
+            &mut self.content,
+        )?;
+        let mut checksum = Hasher::new();
+        checksum.update(&self.content);
+        let mut packed = Vec::new();
+        self.deflate.append(&self.content, piece.last, &mut packed);
+        packed.shrink_to_fit();
+        Ok((packed, checksum))
+    }
+}
+
+struct Members<'a, 'b> {
+    job: &'a mut Job<'b>,
+    /// Checksum and size of the member that is being written. Combining needs the size's low bits only.
+    open: Option<Hasher>,
+}
+
+impl Members<'_, '_> {
+    fn take(&mut self, part: Part) -> Result<(), WriteError> {
+        let Part { piece, packed } = part;
+        match packed {
+            Ok((bytes, checksum)) => {
+                if piece.offset == 0
+                    && let Some(entry) = self.job.selection.get(piece.entry)
+                {
+                    self.job.out.write_all(&header(&entry))?;
+                    self.open = Some(Hasher::new());
+                }
+                if let Some(open) = &mut self.open {
+                    open.combine(&checksum);
+                    self.job.written.bytes += checksum.total_len();
+                    self.job.out.write_all(&bytes)?;
+                }
+                if piece.last {
+                    self.end()?;
+                }
+            }
+            Err(error) => {
+                if piece.offset == 0 || self.open.is_some() {
+                    self.job.ignored(error);
+                }
+                if self.open.is_some() {
+                    self.job.out.write_all(&END)?;
+                }
+                self.end()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), WriteError> {
+        if let Some(checksum) = self.open.take() {
+            let size = checksum.total_len();
+            let [a, b, c, d, ..] = size.to_le_bytes();
+            self.job.out.write_all(&checksum.finalize().to_le_bytes())?;
+            self.job.out.write_all(&[a, b, c, d])?;
+            self.job.written.entries += 1;
+        }
+        Ok(())
+    }
+}
+
+fn header(entry: &Entry<'_>) -> Vec<u8> {
+    // Deflate; name and comment follow; made on an unknown system, as Go says.
+    let mut out = vec![0x1f, 0x8b, 8, 0x18];
+    let mtime = u32::try_from(entry.mtime).unwrap_or_default();
+    out.extend(mtime.to_le_bytes());
+    out.extend([0, 255]);
+    let slash = entry.path.iter().rposition(|byte| *byte == b'/');
+    let base = entry
+        .path
+        .get(slash.map_or(0, |at| at + 1)..)
+        .unwrap_or_default();
+    for text in [base, entry.path] {
+        out.extend(field(text));
+        out.push(0);
+    }
+    out
+}
+
+/// A name or comment: the field takes Latin-1 only, so the helper escapes what is not plain (`url.PathEscape`).
+fn field(text: &[u8]) -> Vec<u8> {
+    if text.iter().all(|byte| byte.is_ascii() && *byte != b'%') {
+        return text.to_vec();
+    }
+    let mut escaped = b"e:".to_vec();
+    for byte in text {
+        if byte.is_ascii_alphanumeric() || b"-_.~$&+=:@".contains(byte) {
+            escaped.push(*byte);
+        } else {
+            escaped.extend(format!("%{byte:02X}").bytes());
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts, wire §8.8.
+    #[test]
+    fn odd_names_are_escaped() {
+        assert_eq!(field(b"a/b c.xml"), b"a/b c.xml");
+        assert_eq!(field(b"test%dir"), b"e:test%25dir");
+        assert_eq!(field("测".as_bytes()), b"e:%E6%B5%8B");
+        assert_eq!(field("TEST-日.txt".as_bytes()), b"e:TEST-%E6%97%A5.txt");
+    }
+}

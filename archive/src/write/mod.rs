@@ -1,0 +1,142 @@
+//! Writing archives as streams (facts, wire §3.4).
+
+mod deflate;
+mod gzip;
+mod plan;
+mod pool;
+mod raw;
+mod source;
+mod tarzstd;
+mod zip;
+mod zip_records;
+
+use std::io::{self, Write};
+
+use crate::event::Event;
+use crate::format::{Format, Level};
+use crate::gopath::show;
+use crate::select::{EntryKind, Selection};
+
+/// Most threads that are used: each holds up to 12 MiB (facts of this crate: a part, its compressed form and zstd's
+/// tables), and an agent should stay below 128 MiB.
+const MOST_THREADS: usize = 6;
+
+/// Why an archive cannot be written. What cannot be read of single files is said as an event and left out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Gzip takes regular files only.
+    #[error("the {0:?} is not a regular file")]
+    NotRegular(String),
+    /// Raw takes one file.
+    #[error("only one file can be sent as raw")]
+    SeveralAsRaw,
+    /// The one file of a raw archive cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The archive's bytes cannot be passed on.
+    #[error("cannot write the archive")]
+    Output(#[from] io::Error),
+}
+
+/// What an archive holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Bytes of their content.
+    pub bytes: u64,
+    /// Bytes of the archive.
+    pub archive_bytes: u64,
+}
+
+/// Writes what was chosen into an archive, compressing on up to `threads` threads.
+///
+/// The bytes depend on the files, the format and the level alone, not on the number of threads. A file that has
+/// grown since it was chosen goes as long as it was then; one that has shrunk, shorter (a large one in a tar, filled
+/// up with zeros). Pipes, sockets and devices are left out.
+///
+/// # Errors
+///
+/// [`WriteError`]: what was written before is no archive.
+pub fn write(
+    selection: &Selection,
+    format: Format,
+    level: Level,
+    threads: usize,
+    out: &mut dyn Write,
+    say: &mut dyn FnMut(Event),
+) -> Result<Written, WriteError> {
+    let threads = threads.clamp(1, MOST_THREADS);
+    let mut job = Job {
+        selection,
+        level,
+        // zstd's tables grow with its levels.
+        threads: if level == Level::Slowest {
+            threads.min(2)
+        } else {
+            threads
+        },
+        out: Counted { out, count: 0 },
+        say,
+        written: Written::default(),
+    };
+    match format {
+        Format::Zip => zip::write(
+            &mut job,
+            level
+                .deflate()
+                .map_or(zip::Method::Stored, zip::Method::Deflate),
+        )?,
+        Format::ZipZstd => zip::write(&mut job, zip::Method::Zstd(level.zip_zstd()))?,
+        Format::Gzip => gzip::write(&mut job)?,
+        Format::Raw => raw::write(&mut job)?,
+        Format::TarZstd => tarzstd::write(&mut job)?,
+    }
+    job.out.flush()?;
+    Ok(Written {
+        archive_bytes: job.out.count,
+        ..job.written
+    })
+}
+
+/// One archive in the making.
+struct Job<'a> {
+    selection: &'a Selection,
+    level: Level,
+    threads: usize,
+    out: Counted<'a>,
+    say: &'a mut dyn FnMut(Event),
+    written: Written,
+}
+
+impl Job<'_> {
+    fn ignored(&mut self, error: String) {
+        (self.say)(Event::Ignored(error));
+    }
+}
+
+/// Gzip and raw take regular files only.
+fn check_regular(selection: &Selection) -> Result<(), WriteError> {
+    match selection.iter().find(|entry| entry.kind != EntryKind::File) {
+        Some(entry) => Err(WriteError::NotRegular(show(entry.path).into_owned())),
+        None => Ok(()),
+    }
+}
+
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    count: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.count += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,41 @@
+//! The bytes of one file.
+
+use std::io::Write;
+
+use super::{Job, WriteError, check_regular, source};
+
+/// Bytes that are read at once.
+const COPY: usize = 256 << 10;
+
+/// Writes the one file that was chosen.
+///
+/// # Errors
+///
+/// [`WriteError`], above all if there are several.
+pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
+    if job.selection.len() > 1 {
+        return Err(WriteError::SeveralAsRaw);
+    }
+    check_regular(job.selection)?;
+    let Some(entry) = job.selection.get(0) else {
+        return Ok(());
+    };
+    let file = source::open(job.selection, &entry).map_err(WriteError::Unreadable)?;
+    let mut buffer = Vec::with_capacity(COPY);
+    let mut at = 0;
+    while at < entry.size {
+        let len = usize::try_from(entry.size - at)
+            .unwrap_or(usize::MAX)
+            .min(COPY);
+        buffer.clear();
+        source::read(&file, &entry, at, len, &mut buffer).map_err(WriteError::Unreadable)?;
+        if buffer.is_empty() {
+            break;
+        }
+        job.out.write_all(&buffer)?;
+        at += buffer.len() as u64;
+    }
+    job.written.entries = 1;
+    job.written.bytes = at;
+    Ok(())
+}

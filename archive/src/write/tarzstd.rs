@@ -1,0 +1,262 @@
+//! A tar in zstd (facts, wire §3.4.3).
+//!
+//! The tar is cut at entries, and large files in pieces, into frames that are compressed apart; zstd readers take
+//! frame after frame as one stream (RFC 8878, 2). Cuts of 4 MiB cost 1.7 % in size on the Cargo registry's sources.
+
+use std::io::Write;
+
+use tar::{EntryType, Header};
+use zstd::bulk::Compressor;
+
+use super::plan::{Piece, Plan, Unit};
+use super::zip::append_zstd;
+use super::{Job, WriteError, pool, source};
+use crate::gopath::show;
+use crate::select::{Entry, EntryKind, Selection};
+
+/// Bytes of a frame's content.
+const PIECE: usize = 4 << 20;
+
+/// A tar consists of blocks of this size.
+const BLOCK: usize = 512;
+
+/// Longest name that a header itself takes.
+const SHORT: usize = 100;
+
+/// Writes a tar+zstd.
+///
+/// # Errors
+///
+/// [`WriteError::Output`].
+pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
+    let selection = job.selection;
+    let threads = job.threads;
+    let level = job.level.zstd();
+    let mut sending = false;
+    pool::ordered(
+        threads,
+        Plan::new(selection, PIECE),
+        || Packer {
+            selection,
+            zstd: Compressor::new(level).ok(),
+            tar: Vec::new(),
+        },
+        Packer::work,
+        |part| take(job, part, &mut sending),
+    )?;
+    // Two blocks of zeros end a tar.
+    let end = zstd::bulk::compress(&[0; 2 * BLOCK], level)?;
+    job.out.write_all(&end)?;
+    Ok(())
+}
+
+/// Passes a part on; `sending` is whether the large file whose pieces come could be opened.
+fn take(job: &mut Job<'_>, part: Part, sending: &mut bool) -> Result<(), WriteError> {
+    let frame = part.frame?;
+    let mut ignored = part.ignored.into_iter();
+    if let Some(piece) = part.piece {
+        if piece.offset == 0 {
+            *sending = part.entries > 0;
+        } else if !*sending {
+            // One line for the file, not one for each piece.
+            return Ok(());
+        }
+    }
+    ignored.try_for_each(|error| {
+        job.ignored(error);
+        Ok::<(), WriteError>(())
+    })?;
+    if part.piece.is_none() || *sending {
+        job.out.write_all(&frame)?;
+        job.written.entries += part.entries;
+        job.written.bytes += part.bytes;
+    }
+    Ok(())
+}
+
+/// A frame.
+struct Part {
+    frame: std::io::Result<Vec<u8>>,
+    /// If it is a part of a large file.
+    piece: Option<Piece>,
+    entries: u64,
+    bytes: u64,
+    ignored: Vec<String>,
+}
+
+struct Packer<'a> {
+    selection: &'a Selection,
+    zstd: Option<Compressor<'static>>,
+    tar: Vec<u8>,
+}
+
+impl Packer<'_> {
+    fn work(&mut self, unit: Unit) -> Part {
+        let mut part = Part {
+            frame: Ok(Vec::new()),
+            piece: None,
+            entries: 0,
+            bytes: 0,
+            ignored: Vec::new(),
+        };
+        self.tar.clear();
+        match unit {
+            Unit::Batch(entries) => {
+                for number in entries {
+                    let start = self.tar.len();
+                    match self.whole(number) {
+                        Ok(None) => {}
+                        Ok(Some(size)) => {
+                            part.entries += 1;
+                            part.bytes += size;
+                        }
+                        Err(error) => {
+                            self.tar.truncate(start);
+                            part.ignored.push(error);
+                        }
+                    }
+                }
+            }
+            Unit::Piece(piece) => {
+                part.piece = Some(piece);
+                if let Some(entry) = self.selection.get(piece.entry) {
+                    self.piece(&entry, piece, &mut part);
+                }
+            }
+        }
+        part.frame = match &mut self.zstd {
+            _ if self.tar.is_empty() => Ok(Vec::new()),
+            Some(zstd) => {
+                let mut frame = Vec::new();
+                append_zstd(zstd, &self.tar, &mut frame).map(|()| frame)
+            }
+            None => Err(std::io::ErrorKind::OutOfMemory.into()),
+        };
+        part
+    }
+
+    /// Appends a whole entry, and says its size; none if its kind is left out.
+    fn whole(&mut self, number: usize) -> Result<Option<u64>, String> {
+        let Some(entry) = self.selection.get(number) else {
+            return Ok(None);
+        };
+        match entry.kind {
+            EntryKind::Other => return Ok(None),
+            EntryKind::Folder => {
+                let name = [entry.path, b"/"].concat();
+                self.header(&entry, EntryType::Directory, &name, b"", 0);
+            }
+            EntryKind::Symlink => {
+                let target = source::target(self.selection, &entry)?;
+                self.header(&entry, EntryType::Symlink, entry.path, &target, 0);
+            }
+            EntryKind::File => {
+                // How much there is shows only when it has been read: room for the header first.
+                let start = self.tar.len();
+                self.header(&entry, EntryType::Regular, entry.path, b"", entry.size);
+                let content = self.tar.len();
+                source::read_whole(self.selection, &entry, &mut self.tar)?;
+                let size = self.tar.len() - content;
+                if size as u64 != entry.size {
+                    let content = self.tar.split_off(content);
+                    self.tar.truncate(start);
+                    self.header(&entry, EntryType::Regular, entry.path, b"", size as u64);
+                    self.tar.extend(content);
+                }
+                self.pad();
+                return Ok(Some(size as u64));
+            }
+        }
+        Ok(Some(0))
+    }
+
+    /// Appends a piece of a large file; what is not there any more is zeros.
+    fn piece(&mut self, entry: &Entry<'_>, piece: Piece, part: &mut Part) {
+        let file = match source::open(self.selection, entry) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                part.ignored.push(error);
+                if piece.offset == 0 {
+                    return;
+                }
+                None
+            }
+        };
+        if piece.offset == 0 {
+            part.entries = 1;
+            part.bytes = entry.size;
+            self.header(entry, EntryType::Regular, entry.path, b"", entry.size);
+        }
+        let start = self.tar.len();
+        if let Some(file) = file {
+            match source::read(&file, entry, piece.offset, piece.len, &mut self.tar) {
+                Ok(()) if self.tar.len() - start < piece.len => {
+                    let error = format!("read {}: the file became shorter", show(entry.path));
+                    part.ignored.push(error);
+                }
+                Ok(()) => {}
+                Err(error) => part.ignored.push(error),
+            }
+        }
+        self.tar.resize(start + piece.len, 0);
+        if piece.last {
+            self.pad();
+        }
+    }
+
+    /// Pieces but the last are whole blocks, headers are, too.
+    fn pad(&mut self) {
+        self.tar.resize(self.tar.len().next_multiple_of(BLOCK), 0);
+    }
+
+    /// Appends an entry's header, with GNU's entries for long names in front.
+    fn header(
+        &mut self,
+        entry: &Entry<'_>,
+        kind: EntryType,
+        name: &[u8],
+        target: &[u8],
+        size: u64,
+    ) {
+        for (text, kind) in [
+            (target, EntryType::GNULongLink),
+            (name, EntryType::GNULongName),
+        ] {
+            if text.len() > SHORT {
+                let mut header = Header::new_gnu();
+                set_name(&mut header, b"././@LongLink", b"");
+                header.set_entry_type(kind);
+                header.set_size(text.len() as u64 + 1);
+                header.set_mode(0o644);
+                header.set_uid(0);
+                header.set_gid(0);
+                header.set_mtime(0);
+                header.set_cksum();
+                self.tar.extend_from_slice(header.as_bytes());
+                self.tar.extend_from_slice(text);
+                self.tar.push(0);
+                self.pad();
+            }
+        }
+        let mut header = Header::new_gnu();
+        set_name(&mut header, name, target);
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_mode(entry.mode & 0o7777);
+        header.set_uid(entry.uid.into());
+        header.set_gid(entry.gid.into());
+        header.set_mtime(u64::try_from(entry.mtime).unwrap_or_default());
+        header.set_cksum();
+        self.tar.extend_from_slice(header.as_bytes());
+    }
+}
+
+/// Sets name and target, as much of them as there is room for.
+fn set_name(header: &mut Header, name: &[u8], target: &[u8]) {
+    let raw = header.as_old_mut();
+    for (field, text) in [(&mut raw.name, name), (&mut raw.linkname, target)] {
+        for (to, from) in field.iter_mut().zip(text) {
+            *to = *from;
+        }
+    }
+}
