@@ -5,6 +5,7 @@
 //! what speaks to it.
 
 mod agent;
+mod archive;
 mod boot;
 mod cgroups;
 mod console;

@@ -16,7 +16,7 @@ use vk_agent_proto::{
 
 use crate::agent::{Agent, Ending};
 use crate::failure::Failure;
-use crate::{exec, power, stats, tree};
+use crate::{archive, exec, power, stats, tree};
 
 /// How long the host may take over its hello and request.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -97,22 +97,20 @@ fn serve_one(agent: &Agent, host: &File) {
         },
         Request::PutTree(request) => match tree::put(agent, host, &request) {
             Ok(summary) => Reply::Done(summary),
-            Err(failure) => {
-                let told = reply(host, &Reply::Failed(failure.into()));
-                if told.is_ok() && set_timeout(host, Some(HANDSHAKE)).is_ok() {
-                    drain(host);
-                }
-                return;
-            }
+            Err(failure) => return refuse(host, failure),
         },
         Request::GetTree(request) => match tree::get(host, &request) {
             Ok(summary) => Reply::Done(summary),
             Err(failure) => Reply::Failed(failure.into()),
         },
-        Request::Archive(_) | Request::Extract(_) => {
-            let failure = Failure::new(FailureKind::BadRequest, "archives are not served yet");
-            Reply::Failed(failure.into())
-        }
+        Request::Archive(request) => match archive::make(host, &request) {
+            Ok(summary) => Reply::Archived(summary),
+            Err(failure) => Reply::Failed(failure.into()),
+        },
+        Request::Extract(request) => match archive::open(agent, host, &request) {
+            Ok(summary) => Reply::Extracted(summary),
+            Err(failure) => return refuse(host, failure),
+        },
         Request::Stats => match stats::read(agent) {
             Ok(stats) => Reply::Stats(stats),
             Err(failure) => Reply::Failed(failure.into()),
@@ -131,6 +129,14 @@ fn serve_one(agent: &Agent, host: &File) {
     };
     // If the host is gone there is nobody to tell.
     let _ = reply(host, &answer);
+}
+
+/// Tells a host that is still sending that there is no use in it.
+fn refuse(host: &File, failure: Failure) {
+    let told = reply(host, &Reply::Failed(failure.into()));
+    if told.is_ok() && set_timeout(host, Some(HANDSHAKE)).is_ok() {
+        drain(host);
+    }
 }
 
 /// Reads and forgets what the host sends until it closes, having read our reply. Closing first could lose it that

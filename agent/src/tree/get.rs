@@ -12,10 +12,9 @@ use nix::dir::Dir;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2, readlinkat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 use tar::{Builder, EntryType, Header};
-use vk_agent_proto::frame::write_frame;
-use vk_agent_proto::{FailureKind, GetTree, Kind, TreeSummary};
+use vk_agent_proto::{FailureKind, GetTree, TreeSummary};
 
-use super::stream::TreeWriter;
+use super::stream::{FrameWriter, TREE};
 use crate::failure::Failure;
 
 /// Names of one folder that are held, and sent in order, at once. A job may put millions into a folder.
@@ -42,16 +41,12 @@ pub(crate) fn get(host: &File, request: &GetTree) -> Result<TreeSummary, Failure
             format!("the path `{}` is not absolute", request.path),
         ));
     }
-    let mut packer = Packer::new(TreeWriter::new(host));
+    let mut packer = Packer::new(FrameWriter::new(host, TREE));
     packer.pack(path).map_err(|(at, error)| {
         Failure::io(format_args!("cannot pack `{}`", at.display()), &error)
     })?;
     let summary = packer.summary;
-    let sent = packer
-        .tar
-        .into_inner()
-        .and_then(|mut writer| writer.flush())
-        .and_then(|()| write_frame(&mut &*host, Kind::TreeEnd, b"").map_err(io::Error::other));
+    let sent = packer.tar.into_inner().and_then(FrameWriter::end);
     sent.map_err(|error| Failure::io("cannot send the tree", &error))?;
     Ok(summary)
 }

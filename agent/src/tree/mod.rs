@@ -8,3 +8,4 @@ mod wipe;
 
 pub(crate) use get::get;
 pub(crate) use put::put;
+pub(crate) use stream::{ARCHIVE, FrameReader, FrameWriter};

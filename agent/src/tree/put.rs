@@ -9,7 +9,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 use vk_agent_proto::{FailureKind, PutTree, TreeSummary};
 
-use super::stream::TreeReader;
+use super::stream::{FrameReader, TREE};
 use super::unpack::{UnpackError, Unpacker};
 use super::wipe::wipe;
 use crate::agent::Agent;
@@ -26,7 +26,7 @@ const READ: usize = 256 << 10;
 /// [`Failure`] that names the entry, at once: the host is still sending then.
 pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeSummary, Failure> {
     let unpacker = prepare(agent, request)?;
-    let mut tree = TreeReader::new(BufReader::with_capacity(READ, host));
+    let mut tree = FrameReader::new(BufReader::with_capacity(READ, host), TREE);
     let summary = unpacker
         .unpack(&mut tree)
         .map_err(|error| failure(&request.dest, &error))?;

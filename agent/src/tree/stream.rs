@@ -1,23 +1,44 @@
-//! A tar stream inside frames.
+//! A stream of bytes inside frames.
 
 use std::io::{self, Read, Write};
 
 use vk_agent_proto::frame::write_frame;
 use vk_agent_proto::{FrameError, Header, Kind};
 
-/// Reads the payloads of `Tree` frames up to `TreeEnd`.
-pub(super) struct TreeReader<R> {
+/// Which frames carry a stream, and which one ends it.
+#[derive(Clone, Copy)]
+pub(crate) struct Kinds {
+    data: Kind,
+    end: Kind,
+}
+
+/// A tar stream.
+pub(super) const TREE: Kinds = Kinds {
+    data: Kind::Tree,
+    end: Kind::TreeEnd,
+};
+
+/// An archive.
+pub(crate) const ARCHIVE: Kinds = Kinds {
+    data: Kind::Archive,
+    end: Kind::ArchiveEnd,
+};
+
+/// Reads the payloads of a stream's frames up to its end.
+pub(crate) struct FrameReader<R> {
     frames: R,
+    kinds: Kinds,
     /// Bytes left of the current frame.
     left: usize,
     ended: bool,
 }
 
-impl<R: Read> TreeReader<R> {
+impl<R: Read> FrameReader<R> {
     /// Of the frames in `frames`, which should be buffered.
-    pub(super) fn new(frames: R) -> Self {
+    pub(crate) fn new(frames: R, kinds: Kinds) -> Self {
         Self {
             frames,
+            kinds,
             left: 0,
             ended: false,
         }
@@ -28,7 +49,7 @@ impl<R: Read> TreeReader<R> {
     /// # Errors
     ///
     /// As reading.
-    pub(super) fn drain(&mut self) -> io::Result<()> {
+    pub(crate) fn drain(&mut self) -> io::Result<()> {
         io::copy(self, &mut io::sink()).map(drop)
     }
 
@@ -37,17 +58,11 @@ impl<R: Read> TreeReader<R> {
         self.frames.read_exact(&mut bytes)?;
         let header = Header::parse(&bytes).map_err(io::Error::other)?;
         match header {
-            Some(Header {
-                kind: Kind::Tree,
-                len,
-            }) => self.left = len,
-            Some(Header {
-                kind: Kind::TreeEnd,
-                ..
-            })
-            | None => self.ended = true,
+            Some(Header { kind, len }) if kind == self.kinds.data => self.left = len,
+            Some(Header { kind, .. }) if kind == self.kinds.end => self.ended = true,
+            None => self.ended = true,
             Some(Header { kind: got, .. }) => {
-                let wanted = Kind::Tree;
+                let wanted = self.kinds.data;
                 return Err(io::Error::other(FrameError::Unexpected { got, wanted }));
             }
         }
@@ -55,7 +70,7 @@ impl<R: Read> TreeReader<R> {
     }
 }
 
-impl<R: Read> Read for TreeReader<R> {
+impl<R: Read> Read for FrameReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.left == 0 && !self.ended {
             self.next_frame()?;
@@ -73,26 +88,45 @@ impl<R: Read> Read for TreeReader<R> {
     }
 }
 
-/// Sends what is written as `Tree` frames.
-pub(super) struct TreeWriter<W> {
+/// Sends what is written as a stream's frames.
+pub(crate) struct FrameWriter<W> {
     frames: W,
+    kinds: Kinds,
     buffer: Vec<u8>,
 }
 
 /// Payload of the frames we make. Larger ones gained nothing when measured.
 const CHUNK: usize = 64 << 10;
 
-impl<W: Write> TreeWriter<W> {
+impl<W: Write> FrameWriter<W> {
     /// Into `frames`.
-    pub(super) fn new(frames: W) -> Self {
+    pub(crate) fn new(frames: W, kinds: Kinds) -> Self {
         Self {
             frames,
+            kinds,
             buffer: Vec::with_capacity(CHUNK),
         }
     }
+
+    /// Sends what is left and the frame that ends the stream.
+    ///
+    /// # Errors
+    ///
+    /// As writing.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        self.flush()?;
+        write_frame(&mut self.frames, self.kinds.end, b"").map_err(into_io)
+    }
 }
 
-impl<W: Write> Write for TreeWriter<W> {
+fn into_io(error: FrameError) -> io::Error {
+    match error {
+        FrameError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+impl<W: Write> Write for FrameWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.buffer.len() == CHUNK {
             self.flush()?;
@@ -105,12 +139,7 @@ impl<W: Write> Write for TreeWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         if !self.buffer.is_empty() {
-            write_frame(&mut self.frames, Kind::Tree, &self.buffer).map_err(
-                |error| match error {
-                    FrameError::Io(error) => error,
-                    other => io::Error::other(other),
-                },
-            )?;
+            write_frame(&mut self.frames, self.kinds.data, &self.buffer).map_err(into_io)?;
             self.buffer.clear();
         }
         Ok(())
@@ -125,15 +154,14 @@ mod tests {
     fn what_was_written_is_read() {
         let data: Vec<u8> = (0..3 * CHUNK + 17).map(|byte| byte as u8).collect();
         let mut frames = Vec::new();
-        let mut writer = TreeWriter::new(&mut frames);
+        let mut writer = FrameWriter::new(&mut frames, TREE);
         for piece in data.chunks(1_000) {
             writer.write_all(piece).unwrap();
         }
-        writer.flush().unwrap();
-        write_frame(&mut frames, Kind::TreeEnd, b"").unwrap();
+        writer.end().unwrap();
 
         let mut read = Vec::new();
-        TreeReader::new(frames.as_slice())
+        FrameReader::new(frames.as_slice(), TREE)
             .read_to_end(&mut read)
             .unwrap();
 
@@ -145,7 +173,7 @@ mod tests {
         let mut frames = Vec::new();
         write_frame(&mut frames, Kind::Tree, b"abc").unwrap();
 
-        let result = TreeReader::new(frames.as_slice()).read_to_end(&mut Vec::new());
+        let result = FrameReader::new(frames.as_slice(), TREE).read_to_end(&mut Vec::new());
 
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
@@ -156,7 +184,7 @@ mod tests {
         write_frame(&mut frames, Kind::Stdin, b"abc").unwrap();
 
         assert!(
-            TreeReader::new(frames.as_slice())
+            FrameReader::new(frames.as_slice(), TREE)
                 .read_to_end(&mut Vec::new())
                 .is_err()
         );

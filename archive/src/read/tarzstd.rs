@@ -98,7 +98,6 @@ impl Reader<'_> {
                 break;
             }
         }
-        drop(entries);
         // Up to the stream's end: it may be damaged behind the tar's. Zeros and no more belong there.
         left.set(MOST_HEADERS);
         io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;

@@ -398,56 +398,53 @@ mod tests {
     #[test]
     fn patterns_match_as_doublestar_does() {
         for (pattern, yes, no) in [
-            ("*", "a", "a/b"),
-            ("*", ".hidden", ""),
-            ("a*c", "abbc", "ab/c"),
-            ("?", "é", "/"),
-            ("?", "x", "xy"),
-            ("[a-c]x", "bx", "dx"),
-            ("[^a-c]x", "dx", "bx"),
-            ("[!a]", "b", "a"),
-            ("[]-]", "x", "x]"),
-            ("[a-]", "-", "b"),
-            ("[\\]]", "]", "\\"),
-            ("x\\[1\\].txt", "x[1].txt", "x1.txt"),
-            ("x[1].txt", "x1.txt", "x[1].txt"),
-            ("{a,b}.txt", "a.txt", "c.txt"),
-            ("{a,{b,c}d}", "cd", "d"),
-            ("{a/**,b}/x", "a/q/r/x", "b/q/x"),
-            ("a{,b}", "a", "ac"),
-            ("}", "}", "{"),
-            ("a,b", "a,b", "a"),
-            ("**", "", "\n/../x#"),
-            ("**", "a/.git/b", "#"),
-            ("dir/**", "dir", "dirx"),
-            ("dir/**", "dir/a/b", "x/dir"),
-            ("dir/*", "dir/a", "dir/a/b"),
-            ("dir/***", "dir/a", "dir/a/b"),
-            ("dir/***", "dir/a", "dir"),
-            ("**/x", "x", "ax"),
-            ("**/x", "a/b/x", "a/b/xx"),
-            ("a/**/b", "a/b", "ab"),
-            ("a/**/b", "a/x/y/b", "a/xb"),
-            ("a/x**y/b", "a/xzy/b", "a/x/y/b"),
-            ("foo/**/*/*.*", "foo/bar/f.txt", "foo/f.txt"),
-            ("**/**", "a", "#"),
-            ("A", "A", "a"),
+            ("*", &["a", ".hidden"][..], &["a/b"][..]),
+            ("a*c", &["abbc", "ac"], &["ab/c", "acd"]),
+            ("?", &["x", "é"], &["/", "xy", ""]),
+            ("[a-c]x", &["bx"], &["dx", "x"]),
+            ("[^a-c]x", &["dx"], &["bx", "/x"]),
+            ("[!a]", &["b"], &["a"]),
+            ("[a-]", &["a", "-"], &["b"]),
+            ("[-a]", &["a", "-"], &["b"]),
+            ("[\\]]", &["]"], &["\\"]),
+            ("x\\[1\\].txt", &["x[1].txt"], &["x1.txt"]),
+            ("x[1].txt", &["x1.txt"], &["x[1].txt"]),
+            ("{a,b}.txt", &["a.txt", "b.txt"], &["c.txt"]),
+            ("{a,{b,c}d}", &["a", "bd", "cd"], &["b", "ad"]),
+            ("{a/**,b}/x", &["a/x", "a/q/r/x", "b/x"], &["b/q/x"]),
+            ("a{,b}", &["a", "ab"], &["ac"]),
+            ("[{]x}", &["{x}"], &["x"]),
+            ("}", &["}"], &[""]),
+            ("a,b", &["a,b"], &["a"]),
+            ("**", &["", "a", "a/.git/b"], &[]),
+            ("dir/**", &["dir", "dir/a", "dir/a/b"], &["dirx", "x/dir"]),
+            ("dir/*", &["dir/a"], &["dir", "dir/a/b"]),
+            ("dir/***", &["dir/a"], &["dir", "dir/a/b"]),
+            ("**/x", &["x", "a/x", "a/b/x"], &["ax", "a/xx"]),
+            ("a/**/b", &["a/b", "a/x/y/b"], &["ab", "a/xb"]),
+            ("a/x**y/b", &["a/xzy/b"], &["a/x/y/b"]),
+            (
+                "foo/**/*/*.*",
+                &["foo/b/f.txt", "foo/b/c/f.txt"],
+                &["foo/f.txt"],
+            ),
+            ("**/**", &["", "a", "a/b"], &[]),
+            ("A", &["A"], &["a"]),
         ] {
-            if pattern == "[]-]" {
-                assert_eq!(Pattern::new(b"[]-]").unwrap_err(), PatternError);
-                continue;
+            for path in yes {
+                assert!(matches(pattern, path), "{pattern} {path}");
             }
-            assert!(matches(pattern, yes), "{pattern} {yes}");
-            assert!(
-                pattern.starts_with("**") && !pattern.contains('x') || !matches(pattern, no),
-                "{pattern} {no}"
-            );
+            for path in no {
+                assert!(!matches(pattern, path), "{pattern} {path}");
+            }
         }
     }
 
     #[test]
     fn what_is_no_pattern_is_refused() {
-        for text in ["dir/[a", "{a", "a\\", "[]", "[^]", "[a", "{a,{b}", "[a\\"] {
+        for text in [
+            "dir/[a", "{a", "a\\", "[]", "[]-]", "[^]", "[a", "{a,{b}", "[a\\",
+        ] {
             assert!(Pattern::new(text.as_bytes()).is_err(), "{text}");
         }
     }
@@ -496,7 +493,7 @@ mod tests {
         #[test]
         fn any_text_is_a_pattern_or_refused(text: Vec<u8>, path: Vec<u8>) {
             if let Ok(pattern) = Pattern::new(&text) {
-                pattern.matches(&path);
+                let _ = pattern.matches(&path);
             }
         }
 

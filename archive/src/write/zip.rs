@@ -318,8 +318,11 @@ impl Zip<'_, '_> {
     }
 
     fn record(&mut self, record: Record) {
+        let entry = self.job.selection.get(record.entry);
         self.job.written.entries += 1;
-        self.job.written.bytes += record.size;
+        if entry.is_some_and(|entry| entry.kind == EntryKind::File) {
+            self.job.written.bytes += record.size;
+        }
         self.records.push(record);
     }
 

@@ -59,7 +59,7 @@ fn name(entry: &Entry<'_>) -> Vec<u8> {
 fn flags(record: &Record, name: &[u8]) -> u16 {
     let special = |byte: &u8| *byte < 0x20 || *byte > 0x7d || *byte == b'\\';
     let utf8 = name.iter().any(special) && std::str::from_utf8(name).is_ok();
-    u16::from(utf8) * UTF8 | u16::from(record.descriptor) * DESCRIPTOR
+    (u16::from(utf8) * UTF8) | (u16::from(record.descriptor) * DESCRIPTOR)
 }
 
 /// Version of the format that is needed (APPNOTE 4.4.3).
@@ -95,7 +95,7 @@ fn dos_time(mtime: i64) -> (u16, u16) {
         ..0 => (0, 1 << 5 | 1),
         128.. => (0xbf7d, 0xff9f),
         year => (
-            field((second / 3600) << 11 | (second / 60 % 60) << 5 | second % 60 / 2),
+            field((second / 3600) << 11 | (second / 60 % 60) << 5 | (second % 60 / 2)),
             field(year << 9 | month << 5 | day),
         ),
     }

@@ -1,0 +1,69 @@
+//! Making an archive.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use vk_agent_proto::{Archive, ArchiveSummary, FailureKind, FrameError};
+use vk_archive::{Request, WriteError, select, write};
+
+use super::{format, level, say, threads};
+use crate::failure::Failure;
+use crate::tree::{ARCHIVE, FrameWriter};
+
+/// Chooses files and sends them as an archive, if there are any, `ArchiveEnd` included, with the lines for the trace.
+///
+/// # Errors
+///
+/// [`Failure`]; the archive has no end then.
+pub(crate) fn make(host: &File, request: &Archive) -> Result<ArchiveSummary, Failure> {
+    let root = Path::new(&request.root);
+    if !root.is_absolute() {
+        return Err(Failure::new(
+            FailureKind::BadRequest,
+            format!("the project's folder `{}` is not absolute", request.root),
+        ));
+    }
+    let trouble = |error: &io::Error| {
+        Failure::io(
+            format_args!("cannot archive files of `{}`", request.root),
+            error,
+        )
+    };
+    std::fs::read_dir(root).map_err(|error| trouble(&error))?;
+    // The first line that cannot be sent is the end, and shows when the next thing is.
+    let mut deaf: Result<(), FrameError> = Ok(());
+    let mut say = |event| {
+        if deaf.is_ok() {
+            deaf = say(host, &event);
+        }
+    };
+    let choice = Request {
+        paths: &request.paths,
+        exclude: &request.exclude,
+        untracked: request.untracked,
+    };
+    let selection = select(root, &choice, &mut say);
+    if selection.is_empty() {
+        return Ok(ArchiveSummary::default());
+    }
+    let mut out = FrameWriter::new(host, ARCHIVE);
+    let written = write(
+        &selection,
+        format(request.format),
+        level(request.level),
+        threads(),
+        &mut out,
+        &mut say,
+    );
+    let written = written.map_err(|error| match error {
+        WriteError::Output(error) => trouble(&error),
+        error => Failure::new(FailureKind::CannotArchive, error.to_string()),
+    })?;
+    out.end().map_err(|error| trouble(&error))?;
+    Ok(ArchiveSummary {
+        entries: selection.len() as u64,
+        bytes: written.bytes,
+        archive_bytes: written.archive_bytes,
+    })
+}
