@@ -138,8 +138,7 @@ impl Image {
         let target = path::parts(link_target(target)?)?;
         let inode = self.tree.find(&target)?;
         let inode = inode.ok_or(EntryProblem::MissingLinkTarget)?;
-        let folder = self.tree.make_folders(folders)?;
-        self.tree.link(folder, name, inode)
+        self.tree.link(folders, name, inode)
     }
 
     /// Writes a file's contents to the next free blocks.

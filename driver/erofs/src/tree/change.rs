@@ -51,22 +51,25 @@ impl Tree {
         self.enter(folder, text, inode, true)
     }
 
-    /// Another name for the file `inode`.
+    /// Another name for the file `inode`: `text` in the folder that `folders` lead to.
     pub(crate) fn link(
         &mut self,
-        folder: InodeId,
+        folders: &[&[u8]],
         text: &[u8],
         inode: InodeId,
     ) -> Result<(), Refused> {
         if self.inode(inode).is_folder() {
             return Err(EntryProblem::LinkToFolder.into());
         }
-        if self.find_name(folder, text).map(|name| self.inode_of(name)) == Some(inode) {
-            return Ok(());
-        }
-        // Held, so that it survives if what it replaces is the folder with its last name.
+        // Held, so that it survives if what gives way to its new name has its last one.
         self.hold(inode)?;
-        let entered = self.enter(folder, text, inode, true);
+        let entered = self.make_folders(folders).and_then(|folder| {
+            let name = self.find_name(folder, text);
+            match name.map(|name| self.inode_of(name)) == Some(inode) {
+                true => Ok(()),
+                false => self.enter(folder, text, inode, true),
+            }
+        });
         self.release(inode);
         entered
     }
@@ -114,13 +117,13 @@ impl Tree {
             self.remove(name);
             return None;
         }
-        if !self.inode(inode).is_folder() || self.inode(inode).cleared == self.layer {
+        if !self.inode(inode).is_folder() {
             return None;
         }
         if !explicit {
             self.inode_mut(inode).set(&Attributes::IMPLIED);
         }
-        Some(inode)
+        (self.inode(inode).cleared != self.layer).then_some(inode)
     }
 
     /// Makes a name the current layer's.
