@@ -2,7 +2,6 @@
 
 #![expect(clippy::expect_used, reason = "a test kit fails by panicking")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,9 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
+
+pub use crate::http::Request;
+use crate::http::{Tls, TlsSide, head, read_body, read_head, start};
 
 /// User of a job token.
 pub const USER: &str = "gitlab-ci-token";
@@ -132,19 +133,6 @@ pub fn git(directory: &Path, arguments: &[&str], paths: &[&Path]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// A request as it came.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Method.
-    pub method: String,
-    /// Path without the query.
-    pub path: String,
-    /// Query, without its question mark.
-    pub query: String,
-    /// Headers, their names in lower case.
-    pub headers: BTreeMap<String, String>,
-}
-
 /// What the server does instead of answering properly.
 #[derive(Clone, Debug)]
 pub enum Fault {
@@ -174,32 +162,6 @@ struct Shared {
     faults: Mutex<Vec<Injected>>,
     sent: AtomicU64,
     stopping: AtomicBool,
-}
-
-/// A certificate for 127.0.0.1 that signs itself.
-#[derive(Clone, Debug)]
-struct Tls {
-    config: Arc<ServerConfig>,
-    pem: String,
-}
-
-impl Tls {
-    fn new() -> Self {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
-            .expect("a certificate of our own");
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider knows TLS")
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key.into())
-            .expect("the key is the certificate's");
-        Self {
-            config: Arc::new(config),
-            pem: made.cert.pem(),
-        }
-    }
 }
 
 /// A running server; stops when dropped.
@@ -324,33 +286,6 @@ fn accept(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>, shared: &Arc<
     }
 }
 
-/// The server's side of a TLS connection. It says goodbye: without that, a client takes the end for a
-/// truncation.
-struct TlsSide(StreamOwned<ServerConnection, TcpStream>);
-
-impl Read for TlsSide {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Write for TlsSide {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Drop for TlsSide {
-    fn drop(&mut self) {
-        self.0.conn.send_close_notify();
-        let _ = self.0.flush();
-    }
-}
-
 /// Answers one request and closes the connection.
 fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
     let mut reader = BufReader::new(&mut stream);
@@ -375,7 +310,14 @@ fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
                 Some(Fault::DropAfter(bytes)) => Some(bytes),
                 _ => None,
             };
-            backend(&mut stream, shared, &request, &body, limit)
+            backend(
+                &mut stream,
+                &shared.repos,
+                &shared.sent,
+                &request,
+                &body,
+                limit,
+            )
         }
         _ => head(
             &mut stream,
@@ -398,65 +340,16 @@ fn take_fault(shared: &Shared, path: &str) -> Option<Fault> {
     Some(injected.fault.clone())
 }
 
-fn is_allowed(request: &Request, token: &str) -> bool {
+pub(crate) fn is_allowed(request: &Request, token: &str) -> bool {
     let expected = format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()));
     request.headers.get("authorization") == Some(&expected)
 }
 
-fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    let mut words = line.split_whitespace();
-    let method = words.next().unwrap_or_default().to_owned();
-    let target = words.next().unwrap_or_default();
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (path, query) = (path.to_owned(), query.to_owned());
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        match line.trim_end().split_once(':') {
-            Some((name, value)) => {
-                headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-            }
-            None => break,
-        }
-    }
-    Ok(Some(Request {
-        method,
-        path,
-        query,
-        headers,
-    }))
-}
-
-fn read_body(reader: &mut impl BufRead, request: &Request) -> io::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    if request.headers.get("transfer-encoding").map(String::as_str) == Some("chunked") {
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let size = u64::from_str_radix(line.trim(), 16).map_err(io::Error::other)?;
-            reader.take(size).read_to_end(&mut body)?;
-            reader.read_line(&mut line)?;
-            if size == 0 {
-                return Ok(body);
-            }
-        }
-    }
-    if let Some(length) = request.headers.get("content-length") {
-        let length = length.parse().map_err(io::Error::other)?;
-        reader.take(length).read_to_end(&mut body)?;
-    }
-    Ok(body)
-}
-
 /// Runs `git http-backend` (RFC 3875 and its manual page) and passes its answer on, cut after `limit` bytes.
-fn backend(
+pub(crate) fn backend(
     stream: &mut impl Write,
-    shared: &Shared,
+    repos: &Repos,
+    sent: &AtomicU64,
     request: &Request,
     body: &[u8],
     limit: Option<usize>,
@@ -466,7 +359,7 @@ fn backend(
         .arg("http-backend")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_PROJECT_ROOT", shared.repos.root.path())
+        .env("GIT_PROJECT_ROOT", repos.root.path())
         .env("GIT_HTTP_EXPORT_ALL", "1")
         .env("GIT_PROTOCOL", header("git-protocol"))
         .env("REQUEST_METHOD", &request.method)
@@ -508,7 +401,7 @@ fn backend(
         loop {
             let read = output.read(&mut buffer)?;
             let chunk = &buffer[..read.min(left)];
-            shared.sent.fetch_add(chunk.len() as u64, Ordering::SeqCst);
+            sent.fetch_add(chunk.len() as u64, Ordering::SeqCst);
             if read > left {
                 // A length that the connection then does not keep.
                 write!(stream, "{read:x}\r\n")?;
@@ -524,22 +417,6 @@ fn backend(
         }
     })?;
     process.wait().map(|_| ())
-}
-
-fn start(stream: &mut impl Write, status: &str, headers: &[(&str, &str)]) -> io::Result<()> {
-    let mut text = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
-    for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
-    }
-    stream.write_all(text.as_bytes())
-}
-
-fn head(stream: &mut impl Write, status: &str, headers: &[(&str, &str)]) -> io::Result<()> {
-    start(stream, status, headers)?;
-    if headers.iter().all(|(name, _)| *name != "Content-Length") {
-        stream.write_all(b"Content-Length: 0\r\n")?;
-    }
-    stream.write_all(b"\r\n")
 }
 
 /// RFC 4648, section 4.
@@ -563,7 +440,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -3,7 +3,9 @@
 pub mod fault_proxy;
 pub mod fuzz;
 pub mod git_http;
+pub mod gitlab;
 pub mod golden;
+mod http;
 pub mod image_maker;
 pub mod job;
 pub mod processes;
