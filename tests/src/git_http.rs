@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
+use crate::git_lfs;
 pub use crate::http::Request;
 use crate::http::{Tls, TlsSide, head, read_body, read_head, start};
 
@@ -144,6 +145,10 @@ pub enum Fault {
     Stall,
     /// Closes the connection after so many bytes of the body.
     DropAfter(usize),
+    /// Answers with this JSON, whatever was asked and by whom.
+    Answer(String),
+    /// Sends a body that does not end before the client goes.
+    Endless,
 }
 
 #[derive(Debug)]
@@ -157,6 +162,7 @@ struct Injected {
 #[derive(Debug)]
 struct Shared {
     repos: Repos,
+    url: String,
     token: String,
     requests: Mutex<Vec<Request>>,
     faults: Mutex<Vec<Injected>>,
@@ -177,8 +183,10 @@ impl GitServer {
     fn start(repos: Repos, token: &str, tls: Option<Tls>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
         let address = listener.local_addr().expect("the port's number");
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
             repos,
+            url: format!("{scheme}://{address}"),
             token: token.to_owned(),
             requests: Mutex::default(),
             faults: Mutex::default(),
@@ -201,8 +209,7 @@ impl GitServer {
     /// `http://127.0.0.1:PORT`, or `https://…`.
     #[must_use]
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        self.shared.url.clone()
     }
 
     /// The certificate to trust; empty without TLS.
@@ -305,7 +312,27 @@ fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
             // Until the client goes.
             stream.read(&mut [0]).map(|_| ())
         }
+        Some(Fault::Answer(json)) => content(&mut stream, "application/json", json.as_bytes()),
+        Some(Fault::Endless) => {
+            head(
+                &mut stream,
+                "200 OK",
+                &[("Content-Length", "1000000000000")],
+            )?;
+            loop {
+                stream.write_all(&[0; 64 << 10])?;
+            }
+        }
         fault if is_allowed(&request, &shared.token) => {
+            let root = shared.repos.root.path();
+            if let Some(answer) = git_lfs::answer(&request, &body, &shared.url, root) {
+                let Ok(answer) = answer else {
+                    return head(&mut stream, "404 Not Found", &[]);
+                };
+                let sent = answer.body.len() as u64;
+                shared.sent.fetch_add(sent, Ordering::SeqCst);
+                return content(&mut stream, answer.content_type, &answer.body);
+            }
             let limit = match fault {
                 Some(Fault::DropAfter(bytes)) => Some(bytes),
                 _ => None,
@@ -417,6 +444,16 @@ pub(crate) fn backend(
         }
     })?;
     process.wait().map(|_| ())
+}
+
+fn content(stream: &mut impl Write, content_type: &str, body: &[u8]) -> io::Result<()> {
+    let length = body.len().to_string();
+    let headers = [
+        ("Content-Type", content_type),
+        ("Content-Length", length.as_str()),
+    ];
+    head(stream, "200 OK", &headers)?;
+    stream.write_all(body)
 }
 
 /// RFC 4648, section 4.

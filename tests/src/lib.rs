@@ -3,6 +3,7 @@
 pub mod fault_proxy;
 pub mod fuzz;
 pub mod git_http;
+pub mod git_lfs;
 pub mod gitlab;
 pub mod golden;
 mod http;

@@ -13,6 +13,8 @@ mod faults;
 mod golden;
 #[path = "sources/hostile.rs"]
 mod hostile;
+#[path = "sources/lfs.rs"]
+mod lfs;
 #[path = "sources/local.rs"]
 mod local;
 #[path = "sources/secrets.rs"]

@@ -31,6 +31,9 @@ const MAX_PACKS: usize = 20;
 /// Begins the names of the refs that stand for tips while a checkout fetches.
 const LENT_REFS: &str = "refs/vk/";
 
+/// Folder of LFS objects, with a folder for each project.
+const LFS: &str = "lfs";
+
 /// Flags of `git fetch` that change neither which objects come nor how deep history is.
 const PLAIN_FLAGS: [&str; 15] = [
     "--atomic",
@@ -103,6 +106,17 @@ impl SourceCache {
             .ok()?
     }
 
+    /// The folder for a project's LFS objects, each in a file named by its hash; `None` when the job wants nothing
+    /// of what is kept. Objects come and go one by one, and need no lock.
+    pub(super) fn lfs_folder(&self, request: &CheckoutRequest<'_>, plan: &Plan) -> Option<PathBuf> {
+        let origin = plan.origin.as_ref()?;
+        if request.strategy != Strategy::Fetch {
+            return None;
+        }
+        let key = hex(&Sha256::digest(origin.url.as_str()));
+        Some(self.root.join(LFS).join(key))
+    }
+
     /// Takes the entry's lock, shared. `None` when somebody changes it at the moment.
     fn hold(&self, key: &str) -> io::Result<Option<Entry>> {
         let _guard = self.guard()?;
@@ -156,14 +170,16 @@ impl SourceCache {
         fs::rename(entry, self.root.join(gone)).map(|()| true)
     }
 
-    /// Removes what was moved away, and entries until the rest fits.
-    fn sweep(&self) -> io::Result<()> {
+    /// Removes what was moved away, and entries and LFS objects until the rest fits.
+    pub(super) fn sweep(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with("gone-") {
                 remove(&path);
+            } else if name == LFS {
+                entries.extend(lfs_objects(&path));
             } else if path.is_dir() {
                 let used = fs::metadata(path.join("lock")).and_then(|lock| lock.modified());
                 entries.push((used.unwrap_or(SystemTime::UNIX_EPOCH), size(&path), path));
@@ -174,6 +190,13 @@ impl SourceCache {
         for (_, size, path) in entries {
             if total <= self.max_bytes {
                 break;
+            }
+            if path.is_file() {
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => total = total.saturating_sub(size),
+                }
+                continue;
             }
             let guard = self.guard()?;
             if self.remove_if_free(&path)? {
@@ -358,10 +381,16 @@ fn replace(path: &Path, content: String) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-fn link(from: &Path, to: &Path) -> io::Result<()> {
+/// Gives a file another name, or copies it where that cannot be: to another file system, or of another user.
+pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::CrossesDevices | io::ErrorKind::PermissionDenied
+            ) =>
+        {
             let new = to.with_extension("new");
             fs::copy(from, &new)?;
             fs::rename(new, to)
@@ -388,6 +417,20 @@ fn size(entry: &Path) -> u64 {
             .filter_map(|file| Some(file.ok()?.metadata().ok()?.len()))
             .sum()
     })
+}
+
+/// Every LFS object with its last use and its size.
+fn lfs_objects(folder: &Path) -> Vec<(SystemTime, u64, PathBuf)> {
+    let projects = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = projects.flat_map(|project| fs::read_dir(project.path()).into_iter().flatten());
+    files
+        .filter_map(|file| {
+            let file = file.ok()?;
+            let found = file.metadata().ok()?;
+            let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            Some((used, found.len(), file.path()))
+        })
+        .collect()
 }
 
 /// Several processes may be at it: what another one removed is removed.

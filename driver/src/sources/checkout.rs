@@ -15,11 +15,14 @@ use super::folder::Folder;
 use super::git::{Git, GitCommand, inherited_environment};
 use super::group::Group;
 use super::kept::{self, Kept};
+use super::lfs::{Lfs, SMALL};
 use super::lines::{self, Rewriter, SourceLine};
 use super::local::LocalRepo;
 use super::plan::Plan;
 use super::request::{CheckoutRequest, Strategy, Submodules};
-use super::size;
+use super::size::{self, Commit, Listing, TreeSize};
+use super::submodules::Submodule;
+use super::watch::Bound;
 
 /// A finished checkout. Its files are removed when it is dropped; [`Checkout::remove`] does not hold up the
 /// thread.
@@ -113,6 +116,10 @@ async fn checkout_with(
         project: folder.project(),
         group: Group::start().map_err(CheckoutError::io("start", Path::new("/bin/sh")))?,
         rewriter,
+        bound: Bound {
+            folder: folder.path.clone(),
+            max_bytes: request.max_tree_bytes.saturating_mul(2),
+        },
         lines,
         cancel,
     };
@@ -121,9 +128,20 @@ async fn checkout_with(
         None => None,
     };
     fetch(&mut git, request, &plan, local.as_ref(), &folder.template()).await?;
-    check_out(&mut git, request, &plan).await?;
+    let mut tree = TreeSize::default();
+    let lfs = Lfs::new(request, &plan, local.as_ref(), folder.path.join("lfs"));
+    if let Some(listing) = check_out(&mut git, request, &plan, &mut tree).await? {
+        lfs.pull(&mut git, &plan, &listing, &mut tree).await?;
+    }
     match &request.submodules {
-        Some(submodules) => submodules.update(&mut git, request.clean_flags).await?,
+        Some(submodules) => {
+            submodules.update(&mut git, request.clean_flags).await?;
+            if request.guest_config.is_some() {
+                Submodules::announce_include(&mut git).await?;
+            }
+            let listed = list_submodules(&mut git, request, submodules, &mut tree).await?;
+            lfs.pull_submodules(&mut git, &listed, &mut tree).await?;
+        }
         None => git.print(SourceLine::notice(lines::SKIPPING_SUBMODULES)),
     }
     // Last: git on the host must not read it.
@@ -236,25 +254,66 @@ async fn add_origin(git: &mut Git<'_>, plan: &Plan) -> Result<(), CheckoutError>
     }
 }
 
-/// Facts, build §3.5.
+/// Facts, build §3.5. Gives what was checked out, if anything was.
 async fn check_out(
     git: &mut Git<'_>,
     request: &CheckoutRequest<'_>,
     plan: &Plan,
-) -> Result<(), CheckoutError> {
+    tree: &mut TreeSize,
+) -> Result<Option<Listing>, CheckoutError> {
     let Some(sha) = plan.sha.as_deref().filter(|_| request.checkout) else {
         git.print(SourceLine::notice(lines::SKIPPING_CHECKOUT));
-        return Ok(());
+        return Ok(None);
     };
     let notice = lines::checking_out(sha, &plan.git_ref);
     git.print(SourceLine::notice(notice));
-    size::check(git, request, sha).await?;
+    let project = git.project.clone();
+    let flags = &mut request.fetch_flags.iter();
+    let is_partial = flags.any(|flag| flag.starts_with("--filter"));
+    let mut commit = Commit {
+        folder: &project,
+        sha,
+        has_sizes: !is_partial,
+        max_bytes: request.max_tree_bytes,
+        small: SMALL,
+    };
+    let list = git.home.join("small-files");
+    let mut listing = size::list(git, &commit, tree, list.clone()).await?;
     let checkout = GitCommand::new("checkout").args(["-f", "-q", sha]);
-    git.run(checkout).await?;
-    match request.clean_flags {
-        Some(flags) => git.run(GitCommand::new("clean").args(flags)).await,
-        None => Ok(()),
+    git.run(checkout.bounded()).await?;
+    if is_partial {
+        // Now everything is there.
+        commit.has_sizes = true;
+        *tree = TreeSize::default();
+        listing = size::list(git, &commit, tree, list).await?;
     }
+    if let Some(flags) = request.clean_flags {
+        git.run(GitCommand::new("clean").args(flags)).await?;
+    }
+    Ok(Some(listing))
+}
+
+/// What the submodules' commits have; they are checked out already.
+async fn list_submodules(
+    git: &mut Git<'_>,
+    request: &CheckoutRequest<'_>,
+    submodules: &Submodules<'_>,
+    tree: &mut TreeSize,
+) -> Result<Vec<(Submodule, Listing)>, CheckoutError> {
+    let mut listed = Vec::new();
+    for (number, submodule) in submodules.list(git).await?.into_iter().enumerate() {
+        let commit = Commit {
+            folder: &submodule.folder,
+            sha: "HEAD",
+            has_sizes: true,
+            max_bytes: request.max_tree_bytes,
+            small: SMALL,
+        };
+        let file = git.home.join(format!("small-files-{number}"));
+        let listing = size::list(git, &commit, tree, file).await?;
+        listed.push((submodule, listing));
+    }
+    Ok(listed)
 }
 
 #[cfg(test)]
@@ -283,6 +342,7 @@ mod tests {
             strategy: Strategy::Clone,
             retry: false,
             checkout: true,
+            lfs: true,
             clean_flags: None,
             fetch_flags: &[],
             submodules: None,

@@ -63,6 +63,28 @@ pub enum CheckoutError {
         /// Most bytes.
         max_bytes: u64,
     },
+    /// The checkout takes too much of this host's disk.
+    #[error(
+        "the sources take {taken} bytes or more on this host, of which a job may take {max_bytes}: fetch less of them (GIT_DEPTH, GIT_LFS_SKIP_SMUDGE, GIT_SUBMODULE_STRATEGY)"
+    )]
+    DiskBound {
+        /// Bytes when it was stopped.
+        taken: u64,
+        /// Most bytes.
+        max_bytes: u64,
+    },
+    /// The repository wants its LFS files in a way that vk does not go.
+    #[error(
+        "{setting} {value:?} {why}: change it, or set GIT_LFS_SKIP_SMUDGE to leave the files pointers"
+    )]
+    RefusedLfs {
+        /// Where it says so.
+        setting: String,
+        /// What it says, cut short.
+        value: String,
+        /// What is wrong and what would be right.
+        why: &'static str,
+    },
     /// The checkout was cancelled.
     #[error("the checkout was cancelled")]
     Cancelled,
@@ -107,6 +129,8 @@ impl CheckoutError {
             | Self::BadToken
             | Self::RefusedFlag { .. }
             | Self::TreeTooLarge { .. }
+            | Self::DiskBound { .. }
+            | Self::RefusedLfs { .. }
             | Self::LocalRepository { .. } => Failure::Configuration,
             Self::Cancelled => Failure::Canceled,
             Self::GitMissing | Self::Io { .. } => Failure::System,
@@ -139,7 +163,7 @@ pub enum GitFailure {
 }
 
 /// Words of git and curl (untranslated), and what they mean. The first that is found counts.
-const SIGNS: [(&str, GitFailure); 28] = [
+const SIGNS: [(&str, GitFailure); 31] = [
     ("reference is not a tree", GitFailure::MissingCommit),
     ("unable to read tree", GitFailure::MissingCommit),
     ("not our ref", GitFailure::MissingCommit),
@@ -158,6 +182,10 @@ const SIGNS: [(&str, GitFailure); 28] = [
         "does not appear to be a git repository",
         GitFailure::RepositoryNotFound,
     ),
+    // git-lfs'.
+    ("Authorization error", GitFailure::Unauthorized),
+    ("credentials for", GitFailure::Unauthorized),
+    ("dial tcp", GitFailure::Unreachable),
     ("Could not resolve", GitFailure::Unreachable),
     ("Failed to connect", GitFailure::Unreachable),
     ("Couldn't connect", GitFailure::Unreachable),

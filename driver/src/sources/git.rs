@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
@@ -16,6 +18,7 @@ use tokio::time::Instant;
 use super::error::{CheckoutError, GitFailure};
 use super::group::Group;
 use super::lines::{LineSplitter, Rewriter, SourceLine, Stream};
+use super::watch::{Bound, Broken};
 
 /// What git inherits of our own environment: where programs are, and how this host reaches the network.
 /// Nothing of the job is in it (it comes from vk's own environment), and git sees no other variable.
@@ -61,6 +64,8 @@ pub(super) struct Git<'a> {
     pub(super) group: Group,
     /// What is replaced in git's lines.
     pub(super) rewriter: Rewriter,
+    /// How much of the disk the checkout may take.
+    pub(super) bound: Bound,
     /// Where lines go.
     pub(super) lines: &'a mut (dyn FnMut(SourceLine) + Send),
     /// Resolves when the checkout is to end.
@@ -82,6 +87,9 @@ pub(super) struct GitCommand {
     settings: Vec<(OsString, OsString)>,
     transport: Transport,
     directory: Option<PathBuf>,
+    input: Option<PathBuf>,
+    is_bounded: bool,
+    stall: Option<Duration>,
 }
 
 impl GitCommand {
@@ -92,6 +100,9 @@ impl GitCommand {
             settings: Vec::new(),
             transport: Transport::Http,
             directory: None,
+            input: None,
+            is_bounded: false,
+            stall: None,
         }
     }
 
@@ -116,6 +127,24 @@ impl GitCommand {
     /// A setting for this command alone, over every config file.
     pub(super) fn setting(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.settings.push((key.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Reads this file as its standard input.
+    pub(super) fn input(mut self, file: &Path) -> Self {
+        self.input = Some(file.to_path_buf());
+        self
+    }
+
+    /// It may bring more than the disk is to take, and is watched.
+    pub(super) fn bounded(mut self) -> Self {
+        self.is_bounded = true;
+        self
+    }
+
+    /// Ends a bounded command when nothing comes to the disk for so long.
+    pub(super) fn stall_after(mut self, stall: Duration) -> Self {
+        self.stall = Some(stall);
         self
     }
 
@@ -174,10 +203,17 @@ impl Git<'_> {
             rewriter,
             lines,
             cancel,
+            bound,
             ..
         } = self;
         let mut splitters = [LineSplitter::default(), LineSplitter::default()];
-        let status = follow(child, group, cancel.as_mut(), |stream, bytes| {
+        let ends = Ends {
+            group,
+            cancel: cancel.as_mut(),
+            bound: command.is_bounded.then_some(&*bound),
+            command: &command,
+        };
+        let status = follow(child, ends, |stream, bytes| {
             let [out, err] = &mut splitters;
             let splitter = match stream {
                 Stream::Out => out,
@@ -228,7 +264,13 @@ impl Git<'_> {
         let child = self.spawn(&command)?;
         let mut errors = VecDeque::new();
         let mut splitter = LineSplitter::default();
-        let status = follow(child, &self.group, self.cancel.as_mut(), |stream, bytes| {
+        let ends = Ends {
+            group: &self.group,
+            cancel: self.cancel.as_mut(),
+            bound: command.is_bounded.then_some(&self.bound),
+            command: &command,
+        };
+        let status = follow(child, ends, |stream, bytes| {
             match (stream, bytes) {
                 (Stream::Out, bytes) => take(bytes.unwrap_or_default())?,
                 (Stream::Err, Some(bytes)) => {
@@ -259,6 +301,12 @@ impl Git<'_> {
 
     fn spawn(&self, command: &GitCommand) -> Result<Child, CheckoutError> {
         let directory = command.directory.as_deref().unwrap_or(&self.project);
+        let input = match &command.input {
+            Some(file) => File::open(file)
+                .map_err(CheckoutError::io("open", file))?
+                .into(),
+            None => Stdio::null(),
+        };
         let mut process = Command::new("git");
         process
             .arg(command.subcommand)
@@ -275,7 +323,7 @@ impl Git<'_> {
                 },
             )
             .env("GIT_CONFIG_COUNT", command.settings.len().to_string())
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(self.group.id())
@@ -290,7 +338,7 @@ impl Git<'_> {
         })
     }
 
-    fn environment(&self) -> [(&'static str, OsString); 15] {
+    fn environment(&self) -> [(&'static str, OsString); 16] {
         let home = self.home.clone().into_os_string();
         let ceiling = self.home.parent().unwrap_or(&self.home);
         [
@@ -306,6 +354,8 @@ impl Git<'_> {
             ("GIT_TERMINAL_PROMPT", "0".into()),
             ("GCM_INTERACTIVE", "Never".into()),
             ("GIT_LFS_SKIP_SMUDGE", "1".into()),
+            // Tickets of this host's user are not for servers of a repository's choice.
+            ("KRB5CCNAME", "FILE:/nonexistent".into()),
             ("GIT_PAGER", "cat".into()),
             // The reflog would name this host's user otherwise.
             ("GIT_COMMITTER_NAME", REFLOG_NAME.into()),
@@ -339,12 +389,41 @@ fn ended(status: ExitStatus, errors: &VecDeque<Vec<u8>>) -> Ended {
     }
 }
 
+/// What ends a command before its time.
+struct Ends<'a> {
+    group: &'a Group,
+    cancel: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
+    bound: Option<&'a Bound>,
+    command: &'a GitCommand,
+}
+
+impl Ends<'_> {
+    async fn come(&mut self) -> CheckoutError {
+        let broken = async {
+            match self.bound {
+                Some(bound) => bound.broken(self.command.stall).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.cancel.as_mut() => CheckoutError::Cancelled,
+            broken = broken => match broken {
+                Broken::Outgrown(error) => error,
+                Broken::Stalled => CheckoutError::Git {
+                    command: self.command.subcommand,
+                    failure: GitFailure::Unreachable,
+                    exit_code: 128 + Signal::SIGKILL as i32,
+                },
+            },
+        }
+    }
+}
+
 /// Hands a child's output to `take` (`None` at a stream's end) until the child has ended and its output too,
 /// or the output of something it left behind has had its time.
 async fn follow(
     mut child: Child,
-    group: &Group,
-    mut cancel: Pin<&mut (dyn Future<Output = ()> + Send)>,
+    mut ends: Ends<'_>,
     mut take: impl FnMut(Stream, Option<&[u8]>) -> io::Result<()> + Send,
 ) -> Result<ExitStatus, CheckoutError> {
     let failed = CheckoutError::io("follow", Path::new("git"));
@@ -352,13 +431,15 @@ async fn follow(
     let mut err = Source::new(Stream::Err, child.stderr.take());
     let mut status = None;
     let mut last_call = Instant::now();
+    let Ends { group, bound, .. } = ends;
+    let mut end = pin!(ends.come());
     let result = loop {
         if let (Some(status), true, true) = (status, out.ended(), err.ended()) {
             break Ok(status);
         }
         let step = tokio::select! {
             biased;
-            () = cancel.as_mut() => {
+            error = end.as_mut() => {
                 group.kill();
                 let gone = async {
                     let _ = child.wait().await;
@@ -366,7 +447,7 @@ async fn follow(
                     while matches!(err.read().await, Ok(1..)) {}
                 };
                 let _ = tokio::time::timeout(GRACE, gone).await;
-                return Err(CheckoutError::Cancelled);
+                return Err(error);
             }
             read = out.read(), if !out.ended() => read.and_then(|read| out.give(read, &mut take)),
             read = err.read(), if !err.ended() => read.and_then(|read| err.give(read, &mut take)),
@@ -382,10 +463,15 @@ async fn follow(
             break Err(source);
         }
     };
-    result.map_err(|source| {
+    let status = result.map_err(|source| {
         group.kill();
         failed(source)
-    })
+    })?;
+    // What comes fast is there before anybody has looked.
+    if let Some(bound) = bound {
+        bound.check().await?;
+    }
+    Ok(status)
 }
 
 /// One of a child's two output pipes.

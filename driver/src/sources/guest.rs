@@ -86,6 +86,7 @@ mod tests {
             strategy: Strategy::Fetch,
             retry: false,
             checkout: true,
+            lfs: true,
             clean_flags: None,
             fetch_flags: &[],
             submodules: Some(Submodules {

@@ -56,6 +56,13 @@ pub(super) const DISCARDING_KEPT_SOURCES: &str =
 pub(super) const CONFIGURING_SUBMODULES: &str =
     "Configuring submodules to use parent git credentials...";
 
+pub(super) const PULLING_LFS_FILES: &str = "Pulling LFS files...";
+
+/// What `git submodule foreach` prints.
+pub(super) fn entering(submodule: &str) -> String {
+    format!("Entering '{submodule}'")
+}
+
 pub(super) fn correlation_id(id: &str) -> String {
     format!("Gitaly correlation ID: {id}")
 }

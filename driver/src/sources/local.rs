@@ -13,6 +13,8 @@ use super::plan::{ObjectFormat, Plan, printable};
 pub(super) struct LocalRepo {
     /// Its `.git` folder.
     pub(super) git_dir: PathBuf,
+    /// The folder that its work trees share.
+    pub(super) common_dir: PathBuf,
     /// The commit.
     pub(super) sha: String,
 }
@@ -45,6 +47,8 @@ impl LocalRepo {
             return Err(refuse(ended.last_error));
         }
         let git_dir = PathBuf::from(OsStr::from_bytes(git_dir.trim_ascii_end()));
+        let (_, common) = git.answer(asked(&["--git-common-dir"])).await?;
+        let common_dir = folder.join(OsStr::from_bytes(common.trim_ascii_end()));
         let (_, format) = git.answer(asked(&["--show-object-format"])).await?;
         plan.object_format = ObjectFormat::parse(&text(&format))
             .ok_or_else(|| refuse(format!("its object format `{}` is unknown", text(&format))))?;
@@ -72,7 +76,11 @@ impl LocalRepo {
         let refs = Self::refs(&git_dir, git).await?;
         plan.refspecs = available(&plan.refspecs, &refs);
         plan.sha = Some(sha.clone());
-        Ok(Self { git_dir, sha })
+        Ok(Self {
+            git_dir,
+            common_dir,
+            sha,
+        })
     }
 
     async fn refs(git_dir: &Path, git: &mut Git<'_>) -> Result<HashSet<String>, CheckoutError> {

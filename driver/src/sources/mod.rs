@@ -14,6 +14,7 @@ mod git;
 mod group;
 mod guest;
 mod kept;
+mod lfs;
 mod lines;
 mod local;
 mod plan;
@@ -22,6 +23,7 @@ mod settings;
 mod size;
 mod submodules;
 mod tree;
+mod watch;
 
 pub use cache::SourceCache;
 pub use checkout::{Checkout, checkout};

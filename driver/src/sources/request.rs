@@ -74,6 +74,8 @@ pub struct CheckoutRequest<'a> {
     pub retry: bool,
     /// Whether the commit is checked out (`GIT_CHECKOUT`).
     pub checkout: bool,
+    /// Whether files of Git LFS are brought, if this host has git-lfs (`GIT_LFS_SKIP_SMUDGE`).
+    pub lfs: bool,
     /// Flags of `git clean`; `None` to leave it out (`GIT_CLEAN_FLAGS`).
     pub clean_flags: Option<&'a [String]>,
     /// Flags for `git fetch` (`GIT_FETCH_EXTRA_FLAGS`).
@@ -94,8 +96,8 @@ pub struct CheckoutRequest<'a> {
     pub guest_config: Option<&'a str>,
     /// Where objects are kept between jobs, for strategy [`Strategy::Fetch`]; `None` to keep none.
     pub cache: Option<&'a SourceCache>,
-    /// Most bytes that the checked out files may have together; the guest's disk holds no more. Submodules are
-    /// not counted.
+    /// Most bytes that the checked out files may have together, those of LFS with them; the guest's disk holds no
+    /// more. Submodules are not counted. On this host's disk, objects and files may take twice as much.
     pub max_tree_bytes: u64,
     /// How long a transfer may bring nothing before it fails.
     pub stall_after: Duration,

@@ -2,13 +2,24 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::CheckoutError;
 use super::flags::SUBMODULE_UPDATE;
 use super::git::{Git, GitCommand};
 use super::lines::{self, SourceLine};
 use super::request::Submodules;
+
+/// A submodule that is there.
+pub(super) struct Submodule {
+    /// Its path as git shows it.
+    pub(super) shown: String,
+    /// Its folder.
+    pub(super) folder: PathBuf,
+}
+
+/// Says which submodules there are: two fields of each, ended by NULs.
+const TELL: &str = r#"printf '%s\0%s\0' "$displaypath" "$toplevel/$sm_path""#;
 
 /// What cleans a submodule when the job turned cleaning off.
 const DEFAULT_CLEAN: [&str; 1] = ["-ffdx"];
@@ -64,15 +75,18 @@ impl Submodules<'_> {
         git.run(clean()).await
     }
 
-    /// Makes each submodule include `guest_config`. `foreach` must not meet a config that includes it already:
-    /// on this host the path may be anybody's.
+    /// Prints what making the submodules include a config prints: their names, at any depth.
+    pub(super) async fn announce_include(git: &mut Git<'_>) -> Result<(), CheckoutError> {
+        git.print(SourceLine::notice(lines::CONFIGURING_SUBMODULES));
+        git.run(foreach(true).arg("true")).await
+    }
+
+    /// Makes each submodule include `guest_config`, silently. `foreach` must not meet a config that includes it
+    /// already: on this host the path may be anybody's.
     pub(super) async fn include(
         git: &mut Git<'_>,
         guest_config: &str,
     ) -> Result<(), CheckoutError> {
-        git.print(SourceLine::notice(lines::CONFIGURING_SUBMODULES));
-        // Names them, at any depth.
-        git.run(foreach(true).arg("true")).await?;
         let where_from = ["git", "rev-parse", "--absolute-git-dir"];
         let quiet = GitCommand::new("submodule").args(["--quiet", "foreach", "--recursive"]);
         let (_, folders) = git.answer(quiet.args(where_from)).await?;
@@ -84,6 +98,22 @@ impl Submodules<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The submodules that were brought.
+    pub(super) async fn list(&self, git: &mut Git<'_>) -> Result<Vec<Submodule>, CheckoutError> {
+        let quiet = GitCommand::new("submodule").args(["--quiet", "foreach"]);
+        let recursive = self.recursive.then_some("--recursive");
+        let (_, told) = git.answer(quiet.args(recursive).arg(TELL)).await?;
+        let mut fields = told.split(|&byte| byte == 0);
+        let mut submodules = Vec::new();
+        while let (Some(shown), Some(folder)) = (fields.next(), fields.next()) {
+            submodules.push(Submodule {
+                shown: String::from_utf8_lossy(shown).into_owned(),
+                folder: PathBuf::from(OsStr::from_bytes(folder)),
+            });
+        }
+        Ok(submodules)
     }
 
     fn follows_branches(&self) -> bool {

@@ -107,6 +107,7 @@ pub(crate) fn request<'a>(sources: &'a Sources, flags: &'a Flags) -> CheckoutReq
         strategy: Strategy::Fetch,
         retry: false,
         checkout: true,
+        lfs: true,
         clean_flags: flags.clean.as_deref(),
         fetch_flags: &flags.fetch,
         submodules: None,

@@ -111,6 +111,7 @@ async fn check_out(
         strategy: strategy(settings.strategy),
         retry: moment.attempt > 1,
         checkout: settings.checkout,
+        lfs: !settings.lfs_skip_smudge,
         clean_flags: (!settings.clean_flags.is_empty()).then_some(settings.clean_flags.as_slice()),
         fetch_flags: &settings.fetch_extra_flags,
         submodules: submodules(settings, environment),
