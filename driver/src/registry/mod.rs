@@ -24,5 +24,6 @@ pub use digest::{Digest, DigestError};
 pub use error::{RegistryError, RegistryErrorKind};
 pub use exchange::BlobSource;
 pub use push::Pushed;
+pub(crate) use reference::same_registry;
 pub use reference::{DEFAULT_REGISTRY, Reference, ReferenceError, Repository};
 pub use retry::RetryPolicy;

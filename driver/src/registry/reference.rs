@@ -176,6 +176,11 @@ pub(crate) fn registry_key(text: &str) -> &str {
     }
 }
 
+/// Whether two texts, as people write registries in configurations, name the same one.
+pub(crate) fn same_registry(one: &str, other: &str) -> bool {
+    registry_key(one) == registry_key(other)
+}
+
 impl fmt::Display for Repository {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.registry, self.path)
