@@ -10,19 +10,19 @@ use tokio::sync::mpsc;
 use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin, TerminalSize};
 use crate::guest::{BootError, Guest, GuestSpec};
 use crate::host::Host;
-use crate::images::{ImageError, ImagesError};
+use crate::image::{Progress, PullRequest};
 use crate::job::CancelMode;
-use crate::root_image::{FIND_SHELL, RootImage};
+use crate::root_image::{FIND_SHELL, RootImage, RootImageError};
 use crate::size::{SizeRequest, TooSmall};
 
 /// How long a cancelled command may take to end by itself; Docker's own grace.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A command and the VM it runs in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CommandSpec {
-    /// Image reference; empty for the default image.
-    pub image: String,
+    /// The image.
+    pub image: PullRequest,
     /// What is handed to the image's entry point, or else the program and its arguments; the image's own command if
     /// empty.
     pub argv: Vec<String>,
@@ -54,6 +54,8 @@ pub struct CommandIo<'a> {
     pub cancel: mpsc::Receiver<CancelMode>,
     /// Brings new sizes of the terminal.
     pub resized: mpsc::Receiver<TerminalSize>,
+    /// Is told how the image comes.
+    pub pulling: Progress<'a>,
     /// Is called when the VM is up.
     pub booted: &'a mut (dyn FnMut() + Send),
 }
@@ -78,12 +80,9 @@ pub enum CommandError {
     /// The VM would be too small.
     #[error(transparent)]
     Size(#[from] TooSmall),
-    /// The guest images cannot be used.
-    #[error(transparent)]
-    Images(#[from] ImagesError),
     /// The image cannot be had.
     #[error(transparent)]
-    Image(#[from] ImageError),
+    Image(#[from] RootImageError),
     /// The VM could not be made.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -133,7 +132,10 @@ pub async fn run_command(
     mut io: CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
     let size = spec.size.within(host.limits())?;
-    let image = RootImage::local(&host.images()?, &spec.image)?;
+    let image = tokio::select! {
+        image = RootImage::find(host, &spec.image, io.pulling) => image?,
+        _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
+    };
     let guest_spec = GuestSpec {
         image,
         size,

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::config::Config;
+use crate::image::{ImageStore, StoreError};
 use crate::images::{Images, ImagesError};
 use crate::size::HostLimits;
 use crate::state::{StateDir, StateError};
@@ -16,6 +18,8 @@ pub struct HostConfig {
     pub images_dir: Option<PathBuf>,
     /// What runs VMs.
     pub backend: Backend,
+    /// What the operator's configuration says.
+    pub settings: Config,
 }
 
 /// A host that runs jobs and commands.
@@ -49,6 +53,21 @@ impl Host {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// What the operator's configuration says.
+    #[must_use]
+    pub fn settings(&self) -> &Config {
+        &self.config.settings
+    }
+
+    /// The images of registries that this host keeps. Blocks while it looks after them.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be made or written.
+    pub fn image_store(&self) -> Result<ImageStore, StoreError> {
+        ImageStore::open(&self.state_path(), self.settings().images.clone())
     }
 
     /// What runs VMs.

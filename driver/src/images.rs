@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub const DEFAULT_IMAGE: &str = "local/default";
 
 /// What the reference of an image in the images folder begins with.
-const LOCAL_PREFIX: &str = "local/";
+pub(crate) const LOCAL_PREFIX: &str = "local/";
 
 /// Environment variable that names the images folder.
 pub const IMAGES_DIR_VARIABLE: &str = "VK_IMAGES_DIR";
@@ -36,15 +36,6 @@ pub enum ImagesError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// A reference to a registry.
-    #[error(
-        "cannot pull image \"{name}\": vk does not pull images from registries yet; use `{DEFAULT_IMAGE}` or \
-         leave the image out"
-    )]
-    Registry {
-        /// The reference.
-        name: String,
-    },
     /// A `local/…` image that is not in the folder.
     #[error("no image \"{name}\" on this host: its folder of guest images has no file {file}")]
     Unknown {
@@ -102,11 +93,7 @@ impl Images {
         } else {
             reference
         };
-        let Some(local) = name.strip_prefix(LOCAL_PREFIX) else {
-            return Err(ImageError::Registry {
-                name: name.to_owned(),
-            });
-        };
+        let local = name.strip_prefix(LOCAL_PREFIX).unwrap_or_default();
         let file = format!("{local}.erofs");
         let plain = !local.is_empty()
             && !local.starts_with('.')
@@ -202,24 +189,13 @@ mod tests {
             "local/.hidden",
             "local/a/b",
             "local/nope",
+            "registry.example.com/a:1",
         ] {
             assert!(
                 matches!(images.resolve(name), Err(ImageError::Unknown { .. })),
                 "{name}"
             );
         }
-    }
-
-    #[test]
-    fn a_registrys_image_is_refused_by_name() {
-        let (_dir, images) = images();
-
-        let error = images.resolve("registry.example.com/a:1").unwrap_err();
-
-        assert!(
-            error.to_string().contains("\"registry.example.com/a:1\""),
-            "{error}"
-        );
     }
 
     #[test]

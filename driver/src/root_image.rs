@@ -1,8 +1,16 @@
 //! What a VM boots as its root, and what the image says of the processes that run in it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::images::{DEFAULT_IMAGE, ImageError, Images};
+use vk_hub_proto::job::Failure;
+
+use crate::host::Host;
+use crate::image::{
+    ImageConfig, ImageStore, Progress, PullError, PullRequest, StoreError, StoredImage,
+};
+use crate::images::{DEFAULT_IMAGE, ImageError, Images, ImagesError, LOCAL_PREFIX};
+use crate::registry::Digest;
 
 /// Finds a shell and becomes it, for `sh -c`: what an entry point is handed. GitLab Runner's order (facts, build §2.10).
 pub(crate) const FIND_SHELL: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
@@ -25,37 +33,118 @@ pub struct ProcessDefaults {
     pub cmd: Vec<String>,
 }
 
-/// A root file system that can be booted now.
+/// A root file system that can be booted now. As long as it or a clone lives, it stays on this host.
 #[derive(Clone, Debug)]
 pub struct RootImage {
     name: String,
     rootfs: PathBuf,
     defaults: ProcessDefaults,
+    stored: Option<Arc<StoredImage>>,
+}
+
+/// Why there is no root image.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RootImageError {
+    /// The guest images cannot be used.
+    #[error(transparent)]
+    Images(#[from] ImagesError),
+    /// There is no such guest image.
+    #[error(transparent)]
+    Local(#[from] ImageError),
+    /// A guest image is wanted for another platform than the guest's.
+    #[error("image \"{name}\" is for {GUEST_PLATFORM}, and not for {platform}")]
+    Platform {
+        /// The image.
+        name: String,
+        /// What is wanted.
+        platform: String,
+    },
+    /// The store of images cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A registry's image cannot be had.
+    #[error(transparent)]
+    Pull(#[from] PullError),
+    /// The work on the store was aborted: the runtime is shutting down.
+    #[error("the work on the store of images was aborted")]
+    Aborted(#[source] tokio::task::JoinError),
+}
+
+/// What guest images are for.
+const GUEST_PLATFORM: &str = "linux/amd64";
+
+impl RootImageError {
+    /// The class of failure that a job without its image ends with.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Pull(error) if error.is_configuration() => Failure::Configuration,
+            Self::Pull(_) | Self::Local(_) | Self::Platform { .. } => Failure::ImagePull,
+            Self::Images(_) | Self::Store(_) | Self::Aborted(_) => Failure::System,
+        }
+    }
 }
 
 impl RootImage {
-    /// The image called `name` in the folder of guest images; the default one for an empty name.
+    /// The image that `request` asks for: one of the guest images for an empty name (the default one) or `local/…`, else
+    /// one of a registry, which is pulled if need be.
     ///
     /// # Errors
     ///
-    /// If there is no such image on this host.
-    pub fn local(images: &Images, name: &str) -> Result<Self, ImageError> {
-        let name = if name.trim().is_empty() {
-            DEFAULT_IMAGE
-        } else {
-            name
+    /// [`RootImageError`]. Dropping the future ends a pull.
+    pub async fn find(
+        host: &Host,
+        request: &PullRequest,
+        progress: Progress<'_>,
+    ) -> Result<Self, RootImageError> {
+        let name = match request.reference.trim() {
+            "" => DEFAULT_IMAGE,
+            _ => request.reference.as_str(),
         };
+        if name.starts_with(LOCAL_PREFIX) {
+            return match &request.platform {
+                Some(platform) if platform != GUEST_PLATFORM => Err(RootImageError::Platform {
+                    name: name.to_owned(),
+                    platform: platform.clone(),
+                }),
+                _ => Self::local(&host.images()?, name),
+            };
+        }
+        let (state, settings) = (host.state_path(), host.settings().images.clone());
+        let store = tokio::task::spawn_blocking(move || ImageStore::open(&state, settings));
+        let store = store.await.map_err(RootImageError::Aborted)??;
+        Ok(Self::stored(store.ensure(request, progress).await?))
+    }
+
+    fn local(images: &Images, name: &str) -> Result<Self, RootImageError> {
         Ok(Self {
             rootfs: images.resolve(name)?,
             name: name.to_owned(),
             defaults: ProcessDefaults::default(),
+            stored: None,
         })
     }
 
-    /// Its name, as it was asked for.
+    fn stored(image: StoredImage) -> Self {
+        Self {
+            name: image.reference().to_string(),
+            rootfs: image.rootfs(),
+            defaults: image.config().clone().into(),
+            stored: Some(Arc::new(image)),
+        }
+    }
+
+    /// Its name; in full, for a registry's.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its name was resolved to; `None` for a guest image.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.stored.as_ref().map(|image| image.digest())
     }
 
     /// The EROFS file.
@@ -68,5 +157,20 @@ impl RootImage {
     #[must_use]
     pub fn defaults(&self) -> &ProcessDefaults {
         &self.defaults
+    }
+}
+
+impl From<ImageConfig> for ProcessDefaults {
+    fn from(config: ImageConfig) -> Self {
+        let given = |text: String| Some(text).filter(|text| !text.is_empty());
+        Self {
+            env: config.env,
+            user: given(config.user),
+            // A relative one is meant from the root.
+            working_dir: given(config.working_dir)
+                .map(|folder| format!("/{}", folder.trim_start_matches('/'))),
+            entrypoint: config.entrypoint,
+            cmd: config.cmd,
+        }
     }
 }

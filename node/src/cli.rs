@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use vk_driver::config::Config;
 use vk_driver::host::{Host, HostConfig};
+use vk_driver::report::chain;
 use vk_driver::vm;
 
+use crate::exit::Status;
 use crate::{commands, exit, log};
 
 /// Runs GitLab CI jobs and commands in fresh microVMs.
@@ -45,6 +48,9 @@ pub(crate) struct HostArgs {
     /// Folder that holds the guest images [default: $VK_IMAGES_DIR, or found beside the vk command]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) images: Option<PathBuf>,
+    /// Configuration [default: $XDG_CONFIG_HOME/vk/config.toml or ~/.config/vk/config.toml, if there is one]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
     /// What runs the VM
     #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]
     pub(crate) backend: Backend,
@@ -54,9 +60,18 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
-    /// The host that they describe.
-    pub(crate) fn open(&self) -> Host {
-        Host::new(HostConfig {
+    /// The host that they describe; an exit status, once the complaint is made, if the configuration is wrong.
+    ///
+    /// # Errors
+    ///
+    /// The status of bad usage.
+    pub(crate) fn open(&self) -> Result<Host, Status> {
+        let settings = Config::load(self.config.as_deref()).map_err(|error| {
+            log::complain(&chain(&error));
+            exit::USAGE
+        })?;
+        Ok(Host::new(HostConfig {
+            settings,
             state_dir: self.state_dir.clone(),
             images_dir: self.images.clone(),
             backend: match self.backend {
@@ -64,7 +79,7 @@ impl HostArgs {
                 Backend::Kvm => vm::Backend::Kvm,
                 Backend::Qemu => vm::Backend::Qemu,
             },
-        })
+        }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The kit that the end-to-end tests are made with: real parts, no mocks.
 
+pub mod debian;
 pub mod fault_proxy;
 pub mod fuzz;
 pub mod git_http;

@@ -21,7 +21,11 @@ pub(crate) struct CheckArgs {
 
 /// Runs the command.
 pub(crate) async fn run(host: &HostArgs, args: &CheckArgs) -> Status {
-    let checks = check_host(&host.open()).await;
+    let host = match host.open() {
+        Ok(host) => host,
+        Err(status) => return status,
+    };
+    let checks = check_host(&host).await;
     let can_run = checks.iter().all(|check| check.verdict != Verdict::Missing);
     let text = if args.json {
         json(&checks, can_run)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWrite;
+use vk_driver::host::Host;
 use vk_driver::job::{JobEvent, JobOptions, JobRun, RefusedJob, StageFailure, refuse_job, run_job};
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
@@ -69,6 +70,10 @@ enum Switch {
 
 /// Runs the command.
 pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
+    let host = match host.open() {
+        Ok(host) => host,
+        Err(status) => return status,
+    };
     let loaded = match load(&args) {
         Ok(loaded) => loaded,
         Err(text) => {
@@ -185,7 +190,7 @@ async fn open_trace(path: Option<&Path>) -> Result<Box<dyn AsyncWrite + Send + U
 }
 
 async fn run_loaded(
-    host: &HostArgs,
+    host: Host,
     args: &GitlabRunArgs,
     loaded: Loaded,
     trace: &mut (dyn AsyncWrite + Send + Unpin),
@@ -215,7 +220,7 @@ async fn run_loaded(
                 artifacts_dir: args.artifacts_dir.clone(),
                 ..JobOptions::default()
             };
-            run_job(Arc::new(host.open()), *job, options, run).await
+            run_job(Arc::new(host), *job, options, run).await
         }
     })
 }

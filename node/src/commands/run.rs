@@ -6,6 +6,7 @@ use clap::Args;
 use tokio::sync::mpsc;
 use vk_driver::agent::{Stdin, TerminalSize};
 use vk_driver::command::{CommandEnd, CommandIo, CommandSpec, run_command};
+use vk_driver::image::{PullEvent, PullPolicy, PullRequest};
 use vk_driver::report::chain;
 use vk_driver::size::SizeRequest;
 
@@ -36,6 +37,12 @@ pub(crate) struct RunArgs {
     /// Set a variable; may be given several times
     #[arg(long = "env", value_name = "K=V", value_parser = super::parse_variable)]
     env: Vec<(String, String)>,
+    /// When to look for the image in its registry: always, if-not-present or never
+    #[arg(long, value_name = "POLICY", default_value = "if-not-present")]
+    pull: PullPolicy,
+    /// Platform of the image, such as linux/amd64 [default: the guest's]
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<String>,
     /// User, or user:group, instead of the image's
     #[arg(long, short = 'u', value_name = "USER")]
     user: Option<String>,
@@ -81,6 +88,10 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         // One that was asked for counts.
         args.env.insert(0, ("TERM".to_owned(), kind));
     }
+    let host = match host.open() {
+        Ok(host) => host,
+        Err(status) => return status,
+    };
     let cancel = match signals::cancels() {
         Ok(cancel) => cancel,
         Err(error) => {
@@ -89,7 +100,10 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         }
     };
     let spec = CommandSpec {
-        image: args.image,
+        image: PullRequest {
+            platform: args.platform,
+            ..PullRequest::new(&args.image, args.pull)
+        },
         argv: args.command,
         entrypoint: args.entrypoint,
         env: args.env,
@@ -112,13 +126,14 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         stderr: &mut stderr,
         cancel,
         resized,
+        pulling: &|event| tell(&event),
         booted: &mut || {
             progress.clear();
             // Not before: until then Ctrl-C is for vk.
             raw = terminal.as_ref().and_then(|terminal| terminal.raw().ok());
         },
     };
-    let end = run_command(&host.open(), spec, io).await;
+    let end = run_command(&host, spec, io).await;
     drop(raw);
     progress.clear();
     match end {
@@ -129,6 +144,15 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
             let code = error.shell_code().and_then(|code| u8::try_from(code).ok());
             code.map_or(exit::NOT_RUN, Status)
         }
+    }
+}
+
+/// What a pull says on standard error.
+fn tell(event: &PullEvent<'_>) {
+    match event {
+        PullEvent::Warning(text) => complain(text),
+        PullEvent::Resolved(digest) => tracing::info!(%digest, "resolved the image"),
+        _ => {}
     }
 }
 

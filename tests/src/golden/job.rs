@@ -32,6 +32,7 @@ pub struct Expected {
     /// The final update's exit code.
     pub exit_code: Option<i32>,
     /// Whether the length and checksum reported were those of the trace the server held.
+    #[serde(default)]
     pub trace_bytes_consistent: bool,
     /// Each artifact upload: query, file name, entries.
     #[serde(default)]
@@ -48,7 +49,20 @@ impl Job {
     ///
     /// If there is none of that name, or its files are broken.
     pub fn load(name: &str) -> anyhow::Result<Job> {
-        let folder = folder("jobs").join(name);
+        Self::load_from("jobs", name)
+    }
+
+    /// Reads job `name` of those about images and services, such as `101-image-plain`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Job::load`].
+    pub fn load_image(name: &str) -> anyhow::Result<Job> {
+        Self::load_from("docker", name)
+    }
+
+    fn load_from(set: &str, name: &str) -> anyhow::Result<Job> {
+        let folder = folder(set).join(name);
         let read = |file: &str| {
             let path = folder.join(file);
             fs::read(&path).with_context(|| format!("cannot read {}", path.display()))

@@ -10,6 +10,7 @@
 //!   has refused the trace.
 
 mod compare;
+pub mod images;
 mod job;
 
 pub use compare::{Diff, compare};

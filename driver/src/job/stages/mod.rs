@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod cache;
+mod image;
 mod io;
 mod prepare;
 mod probe;

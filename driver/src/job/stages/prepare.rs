@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use vk_hub_proto::job::Failure;
-
+use super::image;
 use super::io::{StageIo, StageOutput};
 use crate::agent::FailureKind;
 use crate::guest::{Guest, GuestSpec};
@@ -12,13 +11,11 @@ use crate::job::context::{JobContext, configuration, system};
 use crate::job::image_process::ImageProcess;
 use crate::job::machine::StageFailure;
 use crate::report::chain;
-use crate::root_image::RootImage;
 use crate::size::VmSize;
 
 /// Runs the stage.
 pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<(), StageFailure> {
     refuse_services(context)?;
-    refuse_platform(context)?;
     let size = context
         .size_request()?
         .within(context.host.limits())
@@ -29,7 +26,7 @@ pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<()
         "Using vk executor with image {name}, {cpus} vCPUs, {memory_mib} MiB of memory ..."
     );
     io.out.send(StageOutput::Own(line)).await;
-    let image = find_image(context, &name)?;
+    let image = image::find(context, &name, &mut io).await?;
     let process = ImageProcess::new(
         image.defaults().clone(),
         context.job.image.as_ref(),
@@ -49,15 +46,6 @@ pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<()
     make_folders(context, &guest, &process).await?;
     context.process_is(process);
     Ok(())
-}
-
-fn find_image(context: &JobContext, name: &str) -> Result<RootImage, StageFailure> {
-    let images = context
-        .host
-        .images()
-        .map_err(|error| system(chain(&error)))?;
-    RootImage::local(&images, name)
-        .map_err(|error| StageFailure::new(Failure::ImagePull, chain(&error)))
 }
 
 /// Makes the folders that must be there before the first script: the job's, for a user who could not make them, and
@@ -115,18 +103,6 @@ fn image_name(context: &JobContext) -> String {
     } else {
         name
     }
-}
-
-/// Nor may a job run on another platform and go green.
-fn refuse_platform(context: &JobContext) -> Result<(), StageFailure> {
-    let image = context.job.image.as_ref();
-    if image.is_none_or(|image| image.platform.is_none()) {
-        return Ok(());
-    }
-    Err(configuration(
-        "the job sets image:docker:platform, which vk does not honour yet: take it out of the job"
-            .to_owned(),
-    ))
 }
 
 /// The guest's host name: what GitLab Runner's Docker executor calls a job's container.
