@@ -61,6 +61,7 @@ fn beside_the_tests() -> PathBuf {
 /// A place to run `vk` in: a state folder of its own, and room for files.
 pub struct Vk {
     dir: TempDir,
+    state: PathBuf,
 }
 
 /// How a `vk gitlab run` ended.
@@ -118,8 +119,17 @@ impl Vk {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test without a folder cannot go on")]
     pub fn new() -> Self {
+        let dir = TempDir::new().expect("a temporary folder");
+        let state = dir.path().join("state");
+        Self { dir, state }
+    }
+
+    /// Another place with the same state folder: a second vk of this host, at the same time. This one must outlive it.
+    #[must_use]
+    pub fn second(&self) -> Self {
         Self {
-            dir: TempDir::new().expect("a temporary folder"),
+            state: self.state(),
+            ..Self::new()
         }
     }
 
@@ -132,16 +142,18 @@ impl Vk {
     /// vk's state folder.
     #[must_use]
     pub fn state(&self) -> PathBuf {
-        self.dir.path().join("state")
+        self.state.clone()
     }
 
-    /// The command, with images and state folder set.
+    /// The command, with images and state folder set, and nothing of this user's configuration.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(binary());
         command
             .env("VK_STATE_DIR", self.state())
             .env("VK_IMAGES_DIR", images())
+            .env("XDG_CONFIG_HOME", self.dir.path().join("config"))
+            .env("DOCKER_CONFIG", self.dir.path().join("docker"))
             .env_remove("RUST_LOG")
             .stdin(Stdio::null());
         command

@@ -51,7 +51,7 @@ impl Site {
             .render("127.0.0.1:1")
             .replace("@REGISTRY@", self.registry.host());
         let response: Value = serde_json::from_str(&text).unwrap();
-        let run = self.vk.run_job(&response, &[]);
+        let run = self.vk.second().run_job(&response, &[]);
         (job, run)
     }
 
