@@ -87,10 +87,9 @@ impl ImageFile {
         Ok(())
     }
 
-    /// Gives the whole blocks of `len` bytes at `offset` back to the host; they read as zeros from here on.
+    /// Gives whole blocks, `len` bytes at `offset`, back to the host; they read as zeros from here on.
     pub(crate) fn punch(&mut self, offset: u64, len: u64) -> Result<(), ConvertError> {
         self.flush()?;
-        let len = len.next_multiple_of(BLOCK as u64);
         // Contents with holes at their end may reach beyond the file's.
         let end = self.len()?.min(offset + len);
         let Some(len) = end.checked_sub(offset).filter(|len| *len > 0) else {

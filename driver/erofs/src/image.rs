@@ -1,6 +1,8 @@
 //! Writing the tree behind the contents: first the blocks of folders (and of long symbolic links), then the files'
 //! records, each with what fits behind it.
 
+use std::ops::Range;
+
 use crate::data::ImageFile;
 use crate::format::folder::{self, Item};
 use crate::format::inode::{self, Layout, Placed};
@@ -24,13 +26,19 @@ struct Folder {
     inode: InodeId,
     parent: InodeId,
     /// Its names in order, in [`Plan::names`].
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
     /// Length of its contents.
     size: u64,
     /// Its first block, if it has any of its own.
     block: u32,
     folders: u32,
+}
+
+impl Folder {
+    fn names(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
 }
 
 /// Where everything goes.
@@ -102,8 +110,8 @@ impl<'a> Plan<'a> {
         plan.list_folder(ROOT, ROOT);
         let mut next = 0;
         while let Some(folder) = plan.folders.get(next) {
-            let (parent, start, end) = (folder.inode, folder.start, folder.end);
-            for at in start..end {
+            let parent = folder.inode;
+            for at in folder.names() {
                 let inode = plan.inode_of(plan.names[at], parent, parent);
                 if inode != parent && tree.inode(inode).is_folder() {
                     plan.list_folder(inode, parent);
@@ -130,8 +138,8 @@ impl<'a> Plan<'a> {
         self.folders.push(Folder {
             inode,
             parent,
-            start,
-            end: self.names.len(),
+            start: start as u32,
+            end: self.names.len() as u32,
             size: (count - 1) * BLOCK as u64 + last as u64,
             block: 0,
             folders: folders as u32,
@@ -154,7 +162,7 @@ impl<'a> Plan<'a> {
     ) -> Result<(), ConvertError> {
         visit(self, ROOT)?;
         for folder in 0..self.folders.len() {
-            for at in self.folders[folder].start..self.folders[folder].end {
+            for at in self.folders[folder].names() {
                 let name = self.names[at];
                 if name < DOT_DOT {
                     visit(self, self.tree.inode_of(name))?;
@@ -259,7 +267,7 @@ impl<'a> Plan<'a> {
         folder: &Folder,
         mut visit: impl FnMut(u64, &[u8]) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
-        let mut names = &self.names[folder.start..folder.end];
+        let mut names = &self.names[folder.names()];
         let lengths = names.iter().map(|name| text(self.tree, *name).len());
         let mut bytes = Vec::with_capacity(BLOCK);
         for (at, (count, _)) in folder::pack(lengths).enumerate() {

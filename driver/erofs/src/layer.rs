@@ -5,7 +5,7 @@ use crate::format::{self, BLOCK, inode::device};
 use crate::limits::{Limit, Limits};
 use crate::path::{self, MAX_PATH};
 use crate::tar::{Contents, Entry, Kind, Reader};
-use crate::tree::{Attributes, Node, Refused, Tree};
+use crate::tree::{Attributes, Freed, Node, Refused, Tree};
 use crate::xattr::{self, XattrSets};
 use crate::{ConvertError, EntryProblem};
 
@@ -47,12 +47,27 @@ impl Image {
                         Refused::Entry(problem) => ConvertError::entry(&name, problem),
                         Refused::Limit(error) => error,
                     })?;
-            for freed in self.tree.take_freed() {
-                let offset = u64::from(freed.first_block) * BLOCK as u64;
-                self.file.punch(offset, freed.size)?;
+        }
+        self.give_back()?;
+        Ok(applied)
+    }
+
+    /// Gives the space of hidden files back to the host, what is side by side at once.
+    fn give_back(&mut self) -> Result<(), ConvertError> {
+        let mut freed = self.tree.take_freed();
+        freed.sort_unstable_by_key(|freed| freed.first_block);
+        let end = |freed: &Freed| u64::from(freed.first_block) + format::blocks(freed.size);
+        for run in freed.chunk_by(|a, b| end(a) == u64::from(b.first_block)) {
+            if let [first, ..] = run
+                && let [.., last] = run
+            {
+                let start = u64::from(first.first_block);
+                let block = BLOCK as u64;
+                self.file
+                    .punch(start * block, (end(last) - start) * block)?;
             }
         }
-        Ok(applied)
+        Ok(())
     }
 
     /// Applies an entry. Returns how many of its extended attributes were left out.
@@ -70,7 +85,7 @@ impl Image {
 
         let (set, skipped) =
             xattr::encode(entry.xattrs).map_err(|xattr::TooLong| EntryProblem::XattrTooLong)?;
-        let (xattrs, new) = self.xattrs.number(set);
+        let (xattrs, new) = self.xattrs.number(&set);
         self.tree.count_metadata(new)?;
         let attributes = Attributes {
             mode: entry.mode,

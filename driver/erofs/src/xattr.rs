@@ -1,6 +1,7 @@
 //! Sets of extended attributes, each kept once, in the form they have in the image.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::format::xattr::{self, Namespace};
 use crate::tar::Xattr;
@@ -8,10 +9,13 @@ use crate::tar::Xattr;
 /// Longest name with its namespace: Linux's XATTR_NAME_MAX.
 const MAX_NAME: usize = 255;
 
+/// Memory that a set takes besides its bytes: two pointers, a number, their spare room, the allocator's.
+const OVERHEAD: usize = 128;
+
 /// All sets of an image. Set 0 is the empty one.
 pub(crate) struct XattrSets {
-    sets: Vec<Box<[u8]>>,
-    numbers: HashMap<Box<[u8]>, u32>,
+    sets: Vec<Arc<[u8]>>,
+    numbers: HashMap<Arc<[u8]>, u32>,
 }
 
 /// An attribute or set that EROFS cannot hold.
@@ -21,23 +25,24 @@ pub(crate) struct TooLong;
 impl XattrSets {
     pub(crate) fn new() -> Self {
         Self {
-            sets: vec![Box::default()],
+            sets: vec![Arc::default()],
             numbers: HashMap::new(),
         }
     }
 
-    /// The number of a set, and how many bytes it takes if it is new.
-    pub(crate) fn number(&mut self, set: Box<[u8]>) -> (u32, usize) {
+    /// The number of a set, and how many bytes of memory it takes if it is new.
+    pub(crate) fn number(&mut self, set: &[u8]) -> (u32, usize) {
         if set.is_empty() {
             return (0, 0);
         }
-        if let Some(number) = self.numbers.get(&set) {
+        if let Some(number) = self.numbers.get(set) {
             return (*number, 0);
         }
-        let (number, len) = (self.sets.len() as u32, set.len());
-        self.sets.push(set.clone());
+        let (number, set) = (self.sets.len() as u32, Arc::<[u8]>::from(set));
+        let taken = set.len() + OVERHEAD;
+        self.sets.push(Arc::clone(&set));
         self.numbers.insert(set, number);
-        (number, len)
+        (number, taken)
     }
 
     /// A set by its number.
@@ -119,12 +124,12 @@ mod tests {
                 .0
         };
 
-        let (first, len) = sets.number(a());
+        let (first, taken) = sets.number(&a());
 
-        assert_eq!((first, len), (1, a().len()));
-        assert_eq!(sets.number(b()), (1, 0));
+        assert_eq!((first, taken), (1, a().len() + OVERHEAD));
+        assert_eq!(sets.number(&b()), (1, 0));
         assert_eq!(sets.get(1), &*a());
-        assert_eq!(sets.number(encode(vec![]).unwrap().0), (0, 0));
+        assert_eq!(sets.number(&encode(vec![]).unwrap().0), (0, 0));
         assert!(sets.get(0).is_empty());
     }
 

@@ -298,6 +298,21 @@ fn each_limit_holds() {
 }
 
 #[test]
+fn short_names_that_lead_a_long_way_end_at_a_limit_of_their_own() {
+    let limits = Limits {
+        max_entries: 2000,
+        ..Limits::default()
+    };
+    let far = "d/".repeat(1000);
+    let start = [Entry::folder(&far), Entry::symlink("far", &far)];
+    let files = (0..900).map(|n| Entry::file(format!("far/{n}"), ""));
+    let entries: Vec<_> = start.into_iter().chain(files).collect();
+
+    assert_eq!(limit(layer(&entries), limits.clone()), Limit::Steps);
+    assert!(convert_with(&[layer(&entries[..150])], limits).is_ok());
+}
+
+#[test]
 fn a_decompression_bomb_ends_at_the_limit_over_all_layers() {
     let limits = Limits {
         max_bytes: 3 << 20,

@@ -48,6 +48,7 @@ impl Tree {
             if steps > MAX_STEPS {
                 return Err(EntryProblem::SymlinkLoop.into());
             }
+            self.count_step()?;
             let folder = here.last().copied().unwrap_or(ROOT);
             let link;
             let part = match step {

@@ -26,8 +26,10 @@ pub(crate) type NameId = u32;
 pub(crate) const ROOT: InodeId = 0;
 /// No record.
 const NONE: u32 = u32::MAX;
+/// Parts of paths that may be walked for each of the entries that an image may have.
+const STEPS_PER_ENTRY: u64 = 100;
 
-/// A file of any type. 56 bytes.
+/// A file of any type. 48 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) size: u64,
@@ -93,7 +95,7 @@ pub(crate) mod kind {
     pub(crate) const FIFO: u16 = 0o010_000;
 }
 
-/// A name in a folder. 24 bytes.
+/// A name in a folder. 20 bytes.
 #[derive(Debug)]
 struct Name {
     parent: InodeId,
@@ -131,6 +133,8 @@ pub(crate) struct Tree {
     /// Entries and metadata bytes so far.
     entries: u64,
     metadata: u64,
+    /// Parts of paths walked so far.
+    steps: u64,
     limits: Limits,
 }
 
@@ -147,6 +151,7 @@ impl Tree {
             layer: 0,
             entries: 0,
             metadata: 0,
+            steps: 0,
             limits,
         };
         tree.new_inode(kind::FOLDER, &Attributes::IMPLIED, 0, NONE);
@@ -164,8 +169,8 @@ impl Tree {
 
     /// Counts an entry.
     pub(crate) fn count_entry(&mut self) -> Result<(), ConvertError> {
-        // Numbers of records are 32 bits, of which the last few have a meaning of their own.
-        let max = self.limits.max_entries.min(u64::from(u32::MAX / 2));
+        // Numbers of records are 32 bits; a folder takes four of them at the most.
+        let max = self.limits.max_entries.min(u64::from(u32::MAX / 4));
         self.entries += 1;
         match self.entries <= max {
             true => Ok(()),
@@ -184,6 +189,20 @@ impl Tree {
             true => Ok(()),
             false => Err(ConvertError::TooLarge {
                 limit: Limit::MetadataBytes,
+                max,
+            }),
+        }
+    }
+
+    /// Counts a step on the way to an entry. Ordinary paths have a dozen; links can make one of a few letters cost
+    /// thousands.
+    fn count_step(&mut self) -> Result<(), ConvertError> {
+        let max = self.limits.max_entries.saturating_mul(STEPS_PER_ENTRY);
+        self.steps += 1;
+        match self.steps <= max {
+            true => Ok(()),
+            false => Err(ConvertError::TooLarge {
+                limit: Limit::Steps,
                 max,
             }),
         }
@@ -319,5 +338,16 @@ impl From<EntryProblem> for Refused {
 impl From<ConvertError> for Refused {
     fn from(error: ConvertError) -> Self {
         Self::Limit(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [`Limits`] promises how much memory an entry takes.
+    #[test]
+    fn records_are_small() {
+        assert_eq!((size_of::<Inode>(), size_of::<Name>()), (48, 20));
     }
 }
