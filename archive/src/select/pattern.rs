@@ -270,6 +270,11 @@ fn class(pattern: &[u32], at: usize) -> Result<(Step, usize), PatternError> {
 
 /// Appends the steps of a pattern without braces, `Match` at their end.
 fn compile(pattern: &[u32], steps: &mut Vec<Step>) -> Result<(), PatternError> {
+    // `**` after `**` says nothing new.
+    let mut parts: Vec<&[u32]> = pattern.split(|letter| *letter == SLASH).collect();
+    parts.dedup_by(|one, other| *one == [STAR, STAR] && one == other);
+    let joined = parts.join(&SLASH);
+    let pattern = joined.as_slice();
     let mut at = 0;
     // A part begins here: `**` is more than stars only if it is all of one.
     let mut fresh = true;
@@ -429,6 +434,8 @@ mod tests {
                 &["foo/f.txt"],
             ),
             ("**/**", &["", "a", "a/b"], &[]),
+            ("a/**/**", &["a", "a/b"], &["b"]),
+            ("a/**/**/b", &["a/b", "a/x/b"], &["a"]),
             ("A", &["A"], &["a"]),
         ] {
             for path in yes {

@@ -67,7 +67,9 @@ pub(super) fn pattern(chooser: &mut Chooser<'_>, path: &[u8]) -> Result<u64, Pat
     }
     let mut count = 0;
     let mut times = 0;
-    if pattern.accepts(pattern.start()) {
+    // `dir/**` matches `dir`; `dir/*` does not, though `*` matches nothing at all.
+    let itself = Pattern::new(&[b"x/", rest].concat())?;
+    if itself.matches(b"x") {
         let meta = fs::symlink_metadata(&place);
         // A link is entered by the pattern, and not by the walk through what it matched.
         times = u64::from(meta.as_ref().is_ok_and(fs::Metadata::is_dir));

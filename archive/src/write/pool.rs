@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Results that may be under way beyond one a thread.
+/// Results that may be under way or wait beyond one a thread.
 const AHEAD: u64 = 2;
 
 struct Shared<U, O> {
@@ -21,7 +21,8 @@ struct Shared<U, O> {
 }
 
 /// Does `work` on each of `units` on `threads` threads, each of which has a state of its own, and gives the results
-/// to `sink` in the order of the units, on this thread. At most `threads` + 2 results exist at once.
+/// to `sink` in the order of the units, on this thread. At most `threads` + 3 results exist at once, the sink's one among
+/// them.
 ///
 /// # Errors
 ///
@@ -172,7 +173,7 @@ mod tests {
             || (),
             |(), number| {
                 let now = held.fetch_add(1, Ordering::SeqCst);
-                assert!(now < 3 + AHEAD, "{now}");
+                assert!(now < 3 + AHEAD + 1, "{now}");
                 number
             },
             |number| {
