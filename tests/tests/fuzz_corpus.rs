@@ -46,6 +46,21 @@ fn frames_keep_their_promises() {
     replay("frames", fuzz::frames);
 }
 
+#[test]
+fn zips_keep_their_promises() {
+    replay("zip", fuzz::zip);
+}
+
+#[test]
+fn tars_keep_their_promises() {
+    replay("tar", fuzz::tar);
+}
+
+#[test]
+fn matchers_keep_their_promises() {
+    replay("matcher", fuzz::matcher);
+}
+
 /// Bytes among which small numbers and the letters of secrets, references and stamps are likely.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
@@ -63,5 +78,8 @@ proptest! {
         fuzz::expansion(&bytes);
         fuzz::trace(&bytes);
         fuzz::frames(&bytes);
+        fuzz::zip(&bytes);
+        fuzz::tar(&bytes);
+        fuzz::matcher(&bytes);
     }
 }

@@ -81,9 +81,11 @@ impl Reader<'_> {
     /// Reads all of the tar; files go to the writers.
     fn read(&mut self, stream: impl Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
         let left = Cell::new(MOST_HEADERS);
+        let ended = Cell::new(false);
         let mut archive = tar::Archive::new(Metered {
             stream,
             left: &left,
+            ended: &ended,
         });
         let broken = |error: io::Error| ExtractError::Broken(error.to_string());
         let mut entries = archive.entries().map_err(broken)?;
@@ -95,8 +97,14 @@ impl Reader<'_> {
             left.set(u64::MAX);
             let mut entry = entry.map_err(broken)?;
             if !self.entry(&mut entry, writers)? {
-                break;
+                // The writers say why.
+                return Ok(());
             }
+        }
+        if ended.get() {
+            return Err(ExtractError::Broken(
+                "it ends before the tar's end".to_owned(),
+            ));
         }
         // Up to the stream's end: it may be damaged behind the tar's. Zeros and no more belong there.
         left.set(MOST_HEADERS);
@@ -322,6 +330,8 @@ fn read_piece(from: &mut impl Read, len: usize, path: &[u8]) -> Result<Vec<u8>, 
 struct Metered<'a, R> {
     stream: R,
     left: &'a Cell<u64>,
+    /// Whether its end was met.
+    ended: &'a Cell<bool>,
 }
 
 impl<R: Read> Read for Metered<'_, R> {
@@ -342,6 +352,7 @@ impl<R: Read> Read for Metered<'_, R> {
             .stream
             .read(buffer.get_mut(..want).unwrap_or_default())?;
         self.left.set(left - got as u64);
+        self.ended.set(got == 0 && want > 0);
         Ok(got)
     }
 }
