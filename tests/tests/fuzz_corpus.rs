@@ -61,6 +61,11 @@ fn matchers_keep_their_promises() {
     replay("matcher", fuzz::matcher);
 }
 
+#[test]
+fn layers_keep_their_promises() {
+    replay("layers", fuzz::layers);
+}
+
 /// Bytes among which small numbers and the letters of secrets, references and stamps are likely.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
@@ -81,5 +86,6 @@ proptest! {
         fuzz::zip(&bytes);
         fuzz::tar(&bytes);
         fuzz::matcher(&bytes);
+        fuzz::layers(&bytes);
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Stream {
     spare: Sender<Buffer>,
     current: Option<Buffer>,
     used: usize,
+    /// There is no more, as far as the unpacker has seen.
+    ended: bool,
 }
 
 impl Stream {
@@ -46,7 +48,10 @@ impl Stream {
             self.used = 0;
             match self.hashed.recv() {
                 Ok(buffer) => self.current = Some(buffer),
-                Err(_) => return &[],
+                Err(_) => {
+                    self.ended = true;
+                    return &[];
+                }
             }
         }
         self.current
@@ -73,7 +78,7 @@ pub(crate) struct Measured {
 ///
 /// # Errors
 ///
-/// The layer's, else those of `unpack`; [`Limit::Bytes`] if the stream has more than `max` bytes of the `allowed` ones.
+/// The first one in the stream, be it the layer's or of `unpack`; [`Limit::Bytes`] if the stream has more than `max` bytes of the `allowed` ones.
 pub(crate) fn run<T>(
     layer: &mut (dyn Read + Send),
     compression: Compression,
@@ -129,6 +134,7 @@ pub(crate) fn run<T>(
             spare,
             current: None,
             used: 0,
+            ended: false,
         };
         let unpacked = unpack(&mut stream).inspect(|_| {
             loop {
@@ -139,6 +145,7 @@ pub(crate) fn run<T>(
                 stream.consume(rest);
             }
         });
+        let ended = stream.ended;
         // Tells the others, should they still run.
         drop(stream);
         let inflated = inflater
@@ -147,8 +154,11 @@ pub(crate) fn run<T>(
         let measured = hasher
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // A layer that broke off looks truncated to the unpacker: the cause is the inflater's.
-        inflated?;
+        // A layer that broke off looks truncated to the unpacker: then the cause is the inflater's. What the unpacker
+        // found before that comes first, however far the inflater got meanwhile.
+        if ended {
+            inflated?;
+        }
         Ok((unpacked?, measured))
     })
 }

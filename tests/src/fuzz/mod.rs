@@ -7,6 +7,7 @@ mod expansion;
 mod frames;
 mod input;
 mod job_response;
+mod layers;
 mod matcher;
 mod trace;
 
@@ -14,5 +15,6 @@ pub use archives::{tar, zip};
 pub use expansion::expansion;
 pub use frames::frames;
 pub use job_response::job_response;
+pub use layers::layers;
 pub use matcher::matcher;
 pub use trace::trace;
