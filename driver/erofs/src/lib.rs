@@ -19,6 +19,7 @@
 //! - Folders that are missing on the way are made (0755, root's, of 1970); a file in the way is replaced by one.
 //! - A hard link names a file of this layer or of an earlier one, found by the same rules.
 //! - The same name twice in a layer: the last one counts.
+//! - A character device 0/0 is kept like any other. Below an overlay, as in vk's guests, it hides its own name.
 //! - Extended attributes are kept in the namespaces `user`, `trusted`, `security` and of POSIX ACLs. Others, and those
 //!   that overlayfs keeps for itself, are left out and counted.
 

@@ -156,3 +156,62 @@ pub(crate) fn text(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0);
     bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(fields: &[(usize, &[u8])]) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        for (at, bytes) in fields {
+            block[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        block
+    }
+
+    #[test]
+    fn what_stands_behind_the_link_depends_on_the_dialect() {
+        let (name, prefix) = ((0, &b"name"[..]), (345, &b"prefix"[..]));
+        let device = [(329, &b"0000007"[..]), (337, &b"0000012"[..])];
+        let ustar = (257, &b"ustar\x0000"[..]);
+        let gnu = (257, &b"ustar  \0"[..]);
+        let star = (508, &b"tar\0"[..]);
+        // Star keeps times where ustar's prefix goes on.
+        let times = (345 + 131, &b"14000000000 14000000000 "[..]);
+        let long = (345, &[b'p'; 155][..]);
+        for (fields, path, device) in [
+            (&[name, prefix, device[0], device[1]][..], "name", (0, 0)),
+            (
+                &[name, prefix, device[0], device[1], ustar],
+                "prefix/name",
+                (7, 10),
+            ),
+            (&[name, prefix, device[0], device[1], gnu], "name", (7, 10)),
+            (&[name, prefix, times, ustar, star], "prefix/name", (0, 0)),
+            (&[name, long, ustar], &("p".repeat(155) + "/name"), (0, 0)),
+            (
+                &[name, long, times, ustar, star],
+                &("p".repeat(131) + "/name"),
+                (0, 0),
+            ),
+        ] {
+            let block = block(fields);
+            let header = Header(&block);
+            assert_eq!(header.path(), path.as_bytes());
+            assert_eq!(header.device(), Ok(device));
+        }
+    }
+
+    #[test]
+    fn checksums_of_signed_bytes_are_accepted() {
+        let mut bytes = block(&[(0, b"\xff\xff")]);
+        for (sum, result) in [
+            (8 * 0x20 + 510, Ok(())),
+            (8 * 0x20 - 2, Ok(())),
+            (8 * 0x20, Err(TarFault::Checksum)),
+        ] {
+            bytes[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            assert_eq!(Header(&bytes).check(), result, "{sum}");
+        }
+    }
+}
