@@ -29,6 +29,9 @@ enum Command {
     Gitlab(GitlabCommand),
     /// Runs a command in a fresh microVM
     Run(commands::run::RunArgs),
+    /// Pulls, lists and removes images of registries
+    #[command(subcommand)]
+    Image(commands::image::ImageCommand),
     /// Tells what this host can do
     Check(commands::check::CheckArgs),
 }
@@ -127,6 +130,7 @@ pub(crate) fn main() -> ExitCode {
             Command::Gitlab(GitlabCommand::Run(args)) => {
                 commands::gitlab_run::run(&cli.host, args).await
             }
+            Command::Image(command) => commands::image::run(&cli.host, command).await,
             Command::Run(args) => commands::run::run(&cli.host, args).await,
             Command::Check(args) => commands::check::run(&cli.host, &args).await,
         }

@@ -7,6 +7,7 @@ mod commands;
 mod exit;
 mod log;
 mod progress;
+mod pull_progress;
 mod signals;
 mod terminal;
 

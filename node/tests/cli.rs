@@ -34,6 +34,10 @@ fn every_commands_help_carries_an_example() {
         ["gitlab", "run", "--help"].as_slice(),
         &["run", "--help"],
         &["check", "--help"],
+        &["image", "pull", "--help"],
+        &["image", "ls", "--help"],
+        &["image", "rm", "--help"],
+        &["image", "gc", "--help"],
     ] {
         let help = String::from_utf8(vk(args).stdout).unwrap();
 
@@ -50,6 +54,11 @@ fn bad_usage_is_told_on_standard_error_with_status_2() {
         &["gitlab", "run", "job.json", "--timestamps", "maybe"],
         &["gitlab", "run", "job.json", "--output-limit", "0"],
         &["run", "local/default"],
+        &["image"],
+        &["image", "pull"],
+        &["image", "rm"],
+        &["image", "gc", "--max-size", "lots"],
+        &["image", "ls", "--config", "/no/such/file"],
         &["run", "--mem", "lots", "local/default", "--", "true"],
         &["run", "--cpus", "0", "local/default", "--", "true"],
         &["run", "--backend", "xen", "local/default", "--", "true"],

@@ -7,3 +7,4 @@ mod read;
 mod units;
 
 pub use read::{CacheConfig, Config, ConfigError};
+pub use units::size as parse_size;

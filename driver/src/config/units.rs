@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::job::settings::parse_duration;
 
 /// A size in bytes: a number, and perhaps `K`, `M`, `G` or `T` (powers of 1024), as in `50G`.
-pub(super) fn size(text: &str) -> Option<u64> {
+#[must_use]
+pub fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text.strip_prefix(digits)? {
         "" => 0,

@@ -7,13 +7,6 @@ use crate::registry::Reference;
 /// Fewest digits of an id that name an image: fewer are a tag's, or a slip of the finger.
 const MIN_ID: usize = 6;
 
-/// An image that was removed.
-#[derive(Clone, Debug)]
-pub struct Removed {
-    /// The image.
-    pub image: StoredSummary,
-}
-
 /// Why an image was not removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -50,7 +43,7 @@ impl ImageStore {
     /// # Errors
     ///
     /// If there is none, or it is in use.
-    pub fn remove(&self, name: &str) -> Result<Vec<Removed>, RemoveError> {
+    pub fn remove(&self, name: &str) -> Result<Vec<StoredSummary>, RemoveError> {
         let mut found = self.find(name)?;
         if found.is_empty() {
             return Err(RemoveError::Unknown(name.to_owned()));
@@ -59,7 +52,7 @@ impl ImageStore {
         found.retain(|image| !image.in_use);
         for image in found {
             if self.store.remove(&image.id)? {
-                removed.push(Removed { image });
+                removed.push(image);
             }
         }
         self.store.tidy()?;

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 pub use error::{PullCause, PullError};
 pub use event::PullEvent;
-pub use manage::{RemoveError, Removed};
+pub use manage::RemoveError;
 pub use manifest::ManifestError;
 pub use name::NameError;
 pub use platform::PlatformError;

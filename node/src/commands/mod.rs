@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod gitlab_run;
+pub(crate) mod image;
 pub(crate) mod run;
 
 /// Reads `KEY=VALUE`.

@@ -1,0 +1,206 @@
+//! A pull's progress on standard error: a bar for each layer on a terminal, lines elsewhere.
+
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
+use vk_driver::image::PullEvent;
+use vk_driver::report::chain;
+
+use crate::log::complain;
+
+/// How often a line tells how far a download is.
+const LINES: Duration = Duration::from_secs(10);
+
+/// How often the spinner of a step without a bar moves.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Most bars that are drawn: a terminal has some 24 lines.
+const MAX_BARS: usize = 16;
+
+/// Shows a pull's events.
+pub(crate) struct PullProgress(Mutex<Shown>);
+
+enum Shown {
+    Bars {
+        screen: MultiProgress,
+        /// A step without a bar.
+        step: Option<ProgressBar>,
+        layers: Vec<ProgressBar>,
+    },
+    Lines {
+        received: Vec<u64>,
+        total: u64,
+        last: Instant,
+    },
+}
+
+impl PullProgress {
+    /// Bars if standard error is a terminal, lines if not.
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(if std::io::stderr().is_terminal() {
+            Shown::Bars {
+                screen: MultiProgress::new(),
+                step: None,
+                layers: Vec::new(),
+            }
+        } else {
+            Shown::Lines {
+                received: Vec::new(),
+                total: 0,
+                last: Instant::now(),
+            }
+        }))
+    }
+
+    /// Shows `event`.
+    pub(crate) fn show(&self, event: &PullEvent<'_>) {
+        match &mut *self.shown() {
+            Shown::Bars {
+                screen,
+                step,
+                layers,
+            } => draw(event, screen, step, layers),
+            Shown::Lines {
+                received,
+                total,
+                last,
+            } => tell(event, received, total, last),
+        }
+    }
+
+    /// Takes bars away.
+    pub(crate) fn clear(&self) {
+        if let Shown::Bars {
+            screen,
+            step,
+            layers,
+        } = &mut *self.shown()
+        {
+            take_away(step, layers);
+            // A terminal that is gone needs no clearing.
+            let _ = screen.clear();
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PullProgress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn take_away(step: &mut Option<ProgressBar>, layers: &mut Vec<ProgressBar>) {
+    for bar in step.take().into_iter().chain(layers.drain(..)) {
+        bar.finish_and_clear();
+    }
+}
+
+fn draw(
+    event: &PullEvent<'_>,
+    screen: &MultiProgress,
+    step: &mut Option<ProgressBar>,
+    layers: &mut Vec<ProgressBar>,
+) {
+    let spin = |message: String| {
+        let bar = screen.add(ProgressBar::new_spinner().with_message(message));
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Some(bar)
+    };
+    match event {
+        PullEvent::Warning(_) | PullEvent::Failed { .. } => {
+            take_away(step, layers);
+            if let Some(line) = line(event) {
+                screen.suspend(|| complain(&line));
+            }
+        }
+        PullEvent::Layers(parts) => {
+            take_away(step, layers);
+            *layers = parts
+                .iter()
+                .take(MAX_BARS)
+                .map(|(digest, size)| {
+                    let name = digest.hex().get(..12).unwrap_or_default().to_owned();
+                    let bar = screen.add(ProgressBar::new(*size).with_message(name));
+                    let template = "{msg} [{bar:40}] {bytes:>12} of {total_bytes:<12}";
+                    if let Ok(style) = ProgressStyle::with_template(template) {
+                        bar.set_style(style.progress_chars("=> "));
+                    }
+                    bar.tick();
+                    bar
+                })
+                .collect();
+        }
+        PullEvent::Received { layer, bytes } => {
+            if let Some(bar) = layers.get(*layer) {
+                bar.set_position(*bytes);
+            }
+        }
+        _ => {
+            if let Some(line) = line(event) {
+                take_away(step, layers);
+                *step = spin(line);
+            }
+        }
+    }
+}
+
+fn tell(event: &PullEvent<'_>, received: &mut Vec<u64>, total: &mut u64, last: &mut Instant) {
+    match event {
+        PullEvent::Received { layer, bytes } => {
+            if let Some(known) = received.get_mut(*layer) {
+                *known = *bytes;
+            }
+            if last.elapsed() >= LINES {
+                *last = Instant::now();
+                let sum = received.iter().sum();
+                complain(&format!("{} of {}", HumanBytes(sum), HumanBytes(*total)));
+            }
+        }
+        PullEvent::Layers(parts) => {
+            *received = vec![0; parts.len()];
+            *total = parts.iter().map(|(_, size)| size).sum();
+            *last = Instant::now();
+        }
+        _ => {}
+    }
+    if let Some(line) = line(event) {
+        complain(&line);
+    }
+}
+
+/// An event in words; `None` for those that need none.
+fn line(event: &PullEvent<'_>) -> Option<String> {
+    Some(match event {
+        PullEvent::Attempt { number, policy } => {
+            format!("attempt #{number}: trying the pull policy {policy}")
+        }
+        PullEvent::Login { source } => format!("logging in with credentials from {source}"),
+        PullEvent::Warning(warning) => format!("warning: {warning}"),
+        PullEvent::Pulling {
+            reference,
+            platform: Some(platform),
+        } => format!("pulling {reference} for platform {platform}"),
+        PullEvent::Pulling { reference, .. } => format!("pulling {reference}"),
+        PullEvent::Resolved(digest) => format!("it is {digest}"),
+        PullEvent::Present => "this host has it".to_owned(),
+        PullEvent::Waiting => "waiting for another vk that pulls it".to_owned(),
+        PullEvent::Layers(parts) => {
+            let total = parts.iter().map(|(_, size)| size).sum();
+            format!("downloading {} layers, {}", parts.len(), HumanBytes(total))
+        }
+        PullEvent::Storing => "writing it to disk".to_owned(),
+        PullEvent::Failed { policy, cause } => {
+            format!("failed with the pull policy {policy}: {}", chain(*cause))
+        }
+        _ => return None,
+    })
+}
