@@ -6,37 +6,59 @@
 use serde_json::Value;
 use vk_hub_proto::job::{Failure, gitlab_failure_reason};
 use vk_tests::git_http::Repos;
-use vk_tests::golden::Job;
+use vk_tests::gitlab::GitLab;
+use vk_tests::golden::{Job, uploads};
 use vk_tests::vk::{JobRun, Vk};
 
 /// Where the dispatch protocol's class differs from what gitlab-runner reported.
 fn reported_reason(job: &Job) -> Option<String> {
     match job.name.as_str() {
-        // A failed clone is an external dependency.
-        "36-missing-sha" => Some("runner_external_dependency_failure".to_owned()),
+        // A failed clone or download is an external dependency.
+        "36-missing-sha" | "47-dependency-missing" => {
+            Some("runner_external_dependency_failure".to_owned())
+        }
         _ => job.expected.failure_reason.clone(),
     }
 }
 
-/// A failed clone has no exit code of the job's own.
+/// A failed clone or download has no exit code of the job's own.
 fn reported_code(job: &Job) -> Option<i64> {
     match job.name.as_str() {
-        "36-missing-sha" => None,
+        "36-missing-sha" | "47-dependency-missing" => None,
         _ => job.expected.exit_code.map(i64::from),
     }
 }
 
 fn check(name: &str) {
+    check_all(&[name]);
+}
+
+/// Runs jobs one after the other at one server, on one host.
+fn check_all(names: &[&str]) {
+    let token = Job::load(names[0]).unwrap().render("host");
+    let token: Value = serde_json::from_str(&token).unwrap();
+    let server = GitLab::with_repos(Repos::golden(), token["token"].as_str().unwrap());
+    let vk = Vk::new();
+    for name in names {
+        check_at(name, &server, &vk);
+    }
+}
+
+fn check_at(name: &str, server: &GitLab, vk: &Vk) {
     let job = Job::load(name).unwrap();
-    let response: Value = serde_json::from_str(&job.render("host")).unwrap();
-    let server = Repos::golden().serve(response["token"].as_str().unwrap());
     let mut response: Value = serde_json::from_str(&job.render(&server.host())).unwrap();
+    let (id, token) = (
+        response["id"].as_u64().unwrap(),
+        response["token"].as_str().unwrap(),
+    );
+    server.add_job(id, token);
+    server.open_repos(token);
     if name == "26-job-timeout" {
         // Six seconds are too few for a VM in software emulation to boot in.
         response["runner_info"]["timeout"] = 60.into();
     }
 
-    let run = Vk::new().run_job(&response, &[]);
+    let run = vk.run_job(&response, &[]);
 
     let trace = if name == "26-job-timeout" {
         run.text()
@@ -53,6 +75,11 @@ fn check(name: &str) {
         );
     }
     check_result(&job, &response, &run);
+    assert_eq!(
+        uploads::recorded(&server.uploads(id)).unwrap(),
+        job.expected.uploads,
+        "{name}: {run:?}"
+    );
 }
 
 fn check_result(job: &Job, response: &Value, run: &JobRun) {
@@ -75,6 +102,18 @@ fn check_result(job: &Job, response: &Value, run: &JobRun) {
         "{}: {run:?}",
         job.name
     );
+}
+
+/// 46 downloads what 39 uploaded.
+#[test]
+fn artifacts_of_an_earlier_job() {
+    check_all(&["39-artifacts-zip", "46-dependencies"]);
+}
+
+/// 49 and 52 find the cache that 48 saved.
+#[test]
+fn caches_of_earlier_jobs() {
+    check_all(&["48-cache-miss", "49-cache-hit", "52-cache-pull-only"]);
 }
 
 macro_rules! golden {
@@ -119,6 +158,13 @@ golden! {
     missing_sha "36-missing-sha",
     clean_flags "37-clean-flags",
     hooks "38-hooks",
+    artifacts_missing "41-artifacts-missing",
+    artifacts_report "42-artifacts-report",
+    artifacts_raw "43-artifacts-raw",
+    artifacts_outside "44-artifacts-outside",
+    dependency_missing "47-dependency-missing",
+    cache_odd_key "51-cache-odd-key",
+    cache_no_files "53-cache-no-files",
     steps_two "54-steps-two",
     background "56-background",
     stdin "57-stdin",
@@ -143,6 +189,13 @@ golden! {
     subshell_cd "83-subshell-cd",
     variables_lists "84-variables-lists",
     variable_self "86-variable-self",
+    artifact_name_slash "87-artifact-name-slash",
+    artifact_no_name "88-artifact-no-name",
+    artifact_glob "89-artifact-glob",
+    artifact_on_timeout "91-artifact-on-timeout",
+    cache_on_failure "92-cache-on-failure",
+    cache_two "93-cache-two",
+    restore_attempts "94-restore-attempts",
     after_ignore_errors_off "96-after-ignore-errors-off",
     only_after_script "97-only-after-script",
     git_clean_none "98-git-clean-none",

@@ -71,7 +71,7 @@ struct Shared {
     began: Instant,
     repos: Repos,
     /// The token that opens the repositories.
-    git_token: String,
+    git_token: Mutex<String>,
     sent: AtomicU64,
     jobs: Mutex<BTreeMap<u64, JobRecord>>,
     storage: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -126,7 +126,7 @@ impl GitLab {
         let shared = Arc::new(Shared {
             began: Instant::now(),
             repos,
-            git_token: git_token.to_owned(),
+            git_token: Mutex::new(git_token.to_owned()),
             sent: AtomicU64::new(0),
             jobs: Mutex::default(),
             storage: Mutex::default(),
@@ -169,6 +169,11 @@ impl GitLab {
     /// Makes `token` the token of job `id`.
     pub fn add_job(&self, id: u64, token: &str) {
         locked(&self.shared.jobs).entry(id).or_default().token = token.to_owned();
+    }
+
+    /// Makes `token` the one that opens the repositories.
+    pub fn open_repos(&self, token: &str) {
+        token.clone_into(&mut locked(&self.shared.git_token));
     }
 
     /// Makes `archive` what job `id` left, whatever it uploads.
@@ -300,7 +305,7 @@ fn serve_git(
     request: &Request,
     body: &[u8],
 ) -> io::Result<()> {
-    if is_allowed(request, &shared.git_token) {
+    if is_allowed(request, &locked(&shared.git_token).clone()) {
         return backend(stream, &shared.repos, &shared.sent, request, body, None);
     }
     let realm = [("WWW-Authenticate", "Basic realm=\"GitLab\"")];

@@ -12,6 +12,7 @@
 mod compare;
 pub mod images;
 mod job;
+pub mod uploads;
 
 pub use compare::{Diff, compare};
 pub use job::{Expected, Job, bundle, names};

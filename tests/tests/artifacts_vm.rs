@@ -1,0 +1,224 @@
+//! Artifacts and caches of jobs in VMs.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+
+use serde_json::{Value, json};
+use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
+use vk_tests::golden::uploads;
+use vk_tests::job::{script, variable, with_variables};
+use vk_tests::vk::{JobRun, Vk};
+
+/// A job of project 7 at `server`.
+fn job(server: &GitLab, id: u64, commands: &[&str]) -> Value {
+    let token = format!("glcbt-64_token-of-{id}");
+    server.add_job(id, &token);
+    let mut job = with_variables(
+        script(commands),
+        &[variable("CI_SERVER_URL", &server.url())],
+    );
+    job["id"] = id.into();
+    job["token"] = token.into();
+    job["job_info"] = json!({"name": format!("job-{id}"), "stage": "test", "project_id": 7});
+    job["features"]["failure_reasons"] = json!(["runner_external_dependency_failure"]);
+    job
+}
+
+fn artifact(paths: &[&str]) -> Value {
+    json!({
+        "name": "dist", "paths": paths, "when": "always", "artifact_type": "archive",
+        "artifact_format": "zip", "expire_in": "1 day"
+    })
+}
+
+fn dependency(id: u64) -> Value {
+    json!({
+        "id": id, "name": format!("job-{id}"), "token": format!("glcbt-64_token-of-{id}"),
+        "artifacts_file": {"filename": "dist.zip", "size": 1000}
+    })
+}
+
+fn outcomes(run: &JobRun) -> Vec<&str> {
+    run.result["artifacts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|artifact| artifact["outcome"].as_str().unwrap())
+        .collect()
+}
+
+/// Build, then test: the one's artifacts are the other's dependency, and the other finds the one's cache.
+#[test]
+fn a_build_and_its_test_share_artifacts_and_cache() {
+    let server = GitLab::start_tls();
+    let vk = Vk::new();
+    let ca = vk.dir().join("ca.pem");
+    fs::write(&ca, server.ca_pem()).unwrap();
+    let ca = ["--ca-file", ca.to_str().unwrap()];
+    let cache = json!([{
+        "key": "deps-$CI_JOB_STAGE", "paths": [".cache/"], "policy": "pull-push", "when": "on_success"
+    }]);
+
+    let mut build = job(
+        &server,
+        1,
+        &[
+            "test ! -e .cache",
+            "mkdir -p dist/bin .cache/deep; echo '#!/bin/sh\necho works' > dist/bin/app; chmod 755 dist/bin/app",
+            "ln -s bin/app dist/app; mkdir dist/empty; echo 'a b' > \"dist/ä b.txt\"",
+            "head -c 3000000 /dev/urandom > .cache/deep/blob; sha256sum .cache/deep/blob > dist/sum",
+            "echo '<testsuites/>' > junit.xml; echo VERSION=1.2 > build.env",
+        ],
+    );
+    build["cache"] = cache.clone();
+    build["artifacts"] = json!([
+        artifact(&["dist/"]),
+        {"paths": ["junit.xml"], "name": "junit.xml", "when": "always", "artifact_type": "junit",
+         "artifact_format": "gzip"},
+        {"paths": ["build.env"], "name": ".env", "when": "always", "artifact_type": "dotenv",
+         "artifact_format": "raw"},
+        {"paths": ["core"], "when": "on_failure", "artifact_type": "archive", "artifact_format": "zip"},
+    ]);
+    let built = vk.run_job(&build, &ca);
+    assert_eq!(built.status, 0, "{}\n{}", built.text(), built.stderr);
+    assert!(
+        built.text().contains("Failed to extract cache"),
+        "{}",
+        built.text()
+    );
+    assert!(built.text().contains("Created cache"), "{}", built.text());
+    assert_eq!(
+        outcomes(&built),
+        ["uploaded", "uploaded", "uploaded", "skipped"]
+    );
+    let uploaded = uploads::recorded(&server.uploads(1)).unwrap();
+    assert_eq!(uploaded[1]["filename"], "junit.xml.gz");
+    assert_eq!(uploaded[2]["filename"], ".env");
+    assert_eq!(
+        uploaded[2]["entries"],
+        json!([{"content": "VERSION=1.2\n"}])
+    );
+
+    let mut test = job(
+        &server,
+        2,
+        &[
+            "dist/app",
+            "test -L dist/app; test -d dist/empty; cat \"dist/ä b.txt\"",
+            "sha256sum -c dist/sum",
+        ],
+    );
+    test["dependencies"] = json!([dependency(1)]);
+    test["cache"] = cache;
+    let tested = vk.run_job(&test, &ca);
+    let text = tested.text();
+    assert_eq!(tested.status, 0, "{text}\n{}", tested.stderr);
+    for line in [
+        "Successfully extracted cache",
+        "Downloading artifacts for job-1 (1)...",
+        "works",
+        "a b",
+        ".cache/deep/blob: OK",
+        "Created cache",
+        "Job succeeded",
+    ] {
+        assert!(text.contains(line), "no {line:?} in {text}");
+    }
+    for run in [&built, &tested] {
+        assert!(!run.text().contains("glcbt-64_token"), "{}", run.text());
+        assert!(!run.stderr.contains("glcbt-64_token"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn an_upload_that_gitlab_refuses_fails_the_job_and_ends_its_uploads() {
+    let server = GitLab::start();
+    server.inject(Call::Upload, 1, 9, Fault::Answer(Answer::status(413)));
+    let mut job = job(&server, 1, &["echo x > f"]);
+    job["artifacts"] = json!([artifact(&["f"]), artifact(&["f"])]);
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    let text = run.text();
+    assert_eq!(run.failure(), "external_dependency", "{text}");
+    assert_eq!(run.status, 3);
+    assert_eq!(outcomes(&run), ["too_large", "skipped"]);
+    assert_eq!(server.exchanges().len(), 1);
+    assert!(text.contains("FATAL: too large"), "{text}");
+    assert!(text.contains("ERROR: Job failed: exit code 1"), "{text}");
+    assert!(
+        run.result["message"]
+            .as_str()
+            .unwrap()
+            .contains("too large")
+    );
+}
+
+#[test]
+fn a_damaged_dependency_fails_the_job_after_the_attempts_it_asked_for() {
+    let server = GitLab::start();
+    server.add_job(1, "glcbt-64_token-of-1");
+    server.set_archive(1, b"PK\x03\x04 this is no zip");
+    let mut job = job(&server, 2, &["echo never"]);
+    job["dependencies"] = json!([dependency(1)]);
+    let job = with_variables(
+        job,
+        &[
+            variable("ARTIFACT_DOWNLOAD_ATTEMPTS", "2"),
+            variable("FF_USE_EXPONENTIAL_BACKOFF_STAGE_RETRY", "false"),
+        ],
+    );
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    let text = run.text();
+    assert_eq!(run.failure(), "external_dependency", "{text}");
+    assert_eq!(server.exchanges().len(), 2, "{text}");
+    assert_eq!(text.matches("coordinator... ok").count(), 2, "{text}");
+    assert_eq!(text.matches("FATAL: ").count(), 2, "{text}");
+    assert!(text.contains("WARNING: Retrying..."), "{text}");
+    assert!(!text.contains("$ echo never"), "{text}");
+}
+
+#[test]
+fn artifacts_can_be_kept_on_this_host() {
+    let vk = Vk::new();
+    let folder = vk.dir().join("kept/here");
+    let job = script(&["echo x > f; echo y > g"]);
+    let mut job = with_variables(job, &[variable("NAME", "folder/of-the-job")]);
+    job["artifacts"] = json!([
+        artifact(&["f"]),
+        {"name": "dist", "paths": ["g"], "when": "always", "artifact_type": "metadata", "artifact_format": "zip"},
+        {"name": "${NAME^^}.txt", "paths": ["g"], "when": "always", "artifact_type": "dotenv",
+         "artifact_format": "raw"},
+    ]);
+
+    let run = vk.run_job(&job, &["--artifacts-dir", folder.to_str().unwrap()]);
+
+    assert_eq!(run.status, 0, "{}", run.text());
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["OF-THE-JOB.txt", "dist.zip", "metadata-dist.zip"]);
+    assert_eq!(fs::read(folder.join("OF-THE-JOB.txt")).unwrap(), b"y\n");
+    assert_eq!(outcomes(&run), ["uploaded", "uploaded", "uploaded"]);
+}
+
+#[test]
+fn without_a_server_artifacts_are_left_out_with_a_warning() {
+    let mut job = script(&["echo x > f"]);
+    job["artifacts"] = json!([artifact(&["f"])]);
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    assert_eq!(run.status, 0, "{}", run.text());
+    assert!(
+        run.text().contains("WARNING: artifacts are not uploaded"),
+        "{}",
+        run.text()
+    );
+    assert_eq!(outcomes(&run), ["skipped"]);
+}
