@@ -5,6 +5,8 @@
 #[path = "sources/kit.rs"]
 mod kit;
 
+#[path = "sources/bounds.rs"]
+mod bounds;
 #[path = "sources/cache.rs"]
 mod cache;
 #[path = "sources/faults.rs"]

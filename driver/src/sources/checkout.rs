@@ -204,7 +204,10 @@ async fn fetch(
             Some(local) => local.fetch().args(["origin", &local.sha]),
             None => GitCommand::new("fetch").arg("origin"),
         };
-        let fetch = fetch.arg("--no-recurse-submodules").args(&plan.refspecs);
+        let fetch = fetch
+            .bounded()
+            .arg("--no-recurse-submodules")
+            .args(&plan.refspecs);
         let depth = (plan.depth > 0).then(|| ["--depth".to_owned(), plan.depth.to_string()]);
         fetch
             .args(depth.into_iter().flatten())
@@ -280,12 +283,14 @@ async fn check_out(
     let list = git.home.join("small-files");
     let mut listing = size::list(git, &commit, tree, list.clone()).await?;
     let checkout = GitCommand::new("checkout").args(["-f", "-q", sha]);
-    git.run(checkout.bounded()).await?;
     if is_partial {
+        git.run(checkout.bounded()).await?;
         // Now everything is there.
         commit.has_sizes = true;
         *tree = TreeSize::default();
         listing = size::list(git, &commit, tree, list).await?;
+    } else {
+        git.run(checkout).await?;
     }
     if let Some(flags) = request.clean_flags {
         git.run(GitCommand::new("clean").args(flags)).await?;

@@ -71,6 +71,7 @@ async fn attempt(
         // Takes in what the refs reach, and nothing else. Searching for deltas would take many times as long.
         let repack = GitCommand::new("repack")
             .args(["-a", "-d", "-n", "-q"])
+            .bounded()
             .setting("pack.window", "0")
             .setting("pack.compression", "1")
             .setting("repack.writeBitmaps", "false");

@@ -96,8 +96,9 @@ pub struct CheckoutRequest<'a> {
     pub guest_config: Option<&'a str>,
     /// Where objects are kept between jobs, for strategy [`Strategy::Fetch`]; `None` to keep none.
     pub cache: Option<&'a SourceCache>,
-    /// Most bytes that the checked out files may have together, those of LFS with them; the guest's disk holds no
-    /// more. Submodules are not counted. On this host's disk, objects and files may take twice as much.
+    /// Most bytes that the checked out files may have together, those of LFS and of submodules with them; the guest's
+    /// disk holds no more. On this host's disk, objects and files may take twice as much, save for what comes in the
+    /// moments between two looks at it.
     pub max_tree_bytes: u64,
     /// How long a transfer may bring nothing before it fails.
     pub stall_after: Duration,

@@ -65,8 +65,8 @@ impl Submodules<'_> {
             git.print(SourceLine::warning(lines::RETRYING_SUBMODULES));
             if self.follows_branches() {
                 let all = "+refs/heads/*:refs/remotes/origin/*";
-                git.run(foreach(self.recursive).args(["git", "fetch", "origin", all]))
-                    .await?;
+                let fetch = foreach(self.recursive).args(["git", "fetch", "origin", all]);
+                git.run(fetch.bounded()).await?;
             }
             git.run(self.sync()).await?;
             git.run(self.update_command()).await?;
@@ -123,7 +123,9 @@ impl Submodules<'_> {
     }
 
     fn update_command(&self) -> GitCommand {
-        let mut command = GitCommand::new("submodule").args(["update", "--init"]);
+        let mut command = GitCommand::new("submodule")
+            .args(["update", "--init"])
+            .bounded();
         if self.recursive {
             command = command.arg("--recursive");
         }

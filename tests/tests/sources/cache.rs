@@ -5,7 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use vk_driver::sources::{Checkout, CheckoutRequest, SourceCache, Strategy};
+use vk_driver::sources::{Checkout, CheckoutRequest, SourceCache, Strategy, Submodules};
 use vk_hub_proto::job::Sources;
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
@@ -93,7 +93,7 @@ fn packs(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn noise(seed: u64) -> Vec<u8> {
+pub(crate) fn noise(seed: u64) -> Vec<u8> {
     let mut state = seed;
     std::iter::repeat_with(|| {
         state = state
@@ -469,5 +469,72 @@ async fn strategy_clone_and_flags_that_change_what_comes_neither_use_nor_keep_an
             .unwrap();
 
         assert_eq!(project.packs(), Vec::<PathBuf>::new());
+    }
+}
+
+/// F44: a submodule at `path/to`, then at `path/to/sub`; the jobs are for the new, the old and the new commit. Here
+/// every tree is new, so none has to be thrown away.
+#[tokio::test]
+async fn f44_a_submodule_that_moved_into_its_own_old_place_breaks_no_later_job() {
+    let server = serve_golden();
+    let lib = git(&server.repos().path("lib"), &["rev-parse", "main"], &[]);
+    let origin = tempfile::tempdir().unwrap();
+    let commit_at = |path: &str| {
+        let text = format!("[submodule \"lib\"]\n\tpath = {path}\n\turl = ./../lib.git\n");
+        write(&origin.path().join(".gitmodules"), text.as_bytes());
+        git(origin.path(), &["add", ".gitmodules"], &[]);
+        git(
+            origin.path(),
+            &[
+                "rm",
+                "--quiet",
+                "--cached",
+                "-r",
+                "--ignore-unmatch",
+                "path",
+            ],
+            &[],
+        );
+        let entry = format!("160000,{lib},{path}");
+        git(
+            origin.path(),
+            &["update-index", "--add", "--cacheinfo", &entry],
+            &[],
+        );
+        git(origin.path(), &["commit", "--quiet", "-m", path], &[]);
+        git(origin.path(), &["rev-parse", "HEAD"], &[])
+    };
+    commit_all(origin.path(), "start");
+    let old = (commit_at("path/to"), "path/to/lib.txt");
+    let new = (commit_at("path/to/sub"), "path/to/sub/lib.txt");
+    server.repos().mirror(origin.path(), "moved");
+    let kept = tempfile::tempdir().unwrap();
+    let cache = SourceCache::new(kept.path().join("sources"), 1 << 30);
+    let flags = Flags::default();
+
+    for (sha, file) in [&new, &old, &new] {
+        let sources = Sources {
+            sha: sha.clone(),
+            ..sources(&server.repo_url("moved"))
+        };
+        let mut bench = Bench::new();
+        let checkout = bench
+            .run(CheckoutRequest {
+                cache: Some(&cache),
+                submodules: Some(Submodules {
+                    recursive: true,
+                    depth: 0,
+                    paths: &[],
+                    update_flags: &[],
+                    force_https: None,
+                }),
+                ..request(&sources, &flags)
+            })
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {:#?}", bench.shown()));
+
+        let content = fs::read_to_string(checkout.project_dir().join(file)).unwrap();
+        assert_eq!(content, "lib\n");
+        assert_sound(&checkout);
     }
 }

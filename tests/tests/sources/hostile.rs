@@ -193,6 +193,8 @@ async fn submodules_cannot_leave_their_place() {
         ("x/../../../evil", "x"),
         ("-x", "x"),
         ("x", "-x"),
+        (".git", "x"),
+        ("x/.git", "x"),
     ] {
         let trap = Trap::new();
         let text = format!(
@@ -206,6 +208,39 @@ async fn submodules_cannot_leave_their_place() {
         let strays: Vec<_> = std::fs::read_dir(bench.work.path()).unwrap().collect();
         // At most the checkout's own folder, gone if it failed.
         assert!(strays.len() <= 1, "{strays:?}");
+    }
+}
+
+#[tokio::test]
+async fn submodules_at_dot_git_are_not_brought() {
+    for path in [".git", ".GIT", "git~1"] {
+        let trap = Trap::new();
+        let text = format!("[submodule \"x\"]\n\tpath = {path}\n\turl = ./web.git\n");
+        let blob_file = trap.path().join("blob");
+        write(&blob_file, text.as_bytes());
+        let blob = git(trap.path(), &["hash-object", "-w"], &[&blob_file]);
+        let mut raw = Vec::new();
+        for (mode, name, hash) in [
+            ("160000", path, ANY_COMMIT),
+            ("100644", ".gitmodules", &blob),
+        ] {
+            raw.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+            raw.extend(
+                (0..40)
+                    .step_by(2)
+                    .map(|at| u8::from_str_radix(&hash[at..at + 2], 16).unwrap()),
+            );
+        }
+        let file = trap.path().join("tree");
+        write(&file, &raw);
+        let options = ["hash-object", "-w", "--literally", "-t", "tree"];
+        let tree = git(trap.path(), &options, &[&file]);
+        let sha = git(trap.path(), &["commit-tree", "-m", "trap", &tree], &[]);
+        git(trap.path(), &["update-ref", "refs/heads/main", &sha], &[]);
+
+        let (_, result) = trap.spring(&sha, Some(SUBMODULES)).await;
+
+        assert!(result.is_err(), "{path}");
     }
 }
 

@@ -285,7 +285,9 @@ async fn pointers_that_say_too_much_are_refused_before_anything_comes() {
 
 #[tokio::test]
 async fn a_server_that_sends_more_than_a_pointer_says_is_cut_off() {
-    let project = Project::with(|origin, _| write(&origin.join("x.bin"), &pointer(&oid(b"x"), 1)));
+    let project = Project::with(|origin, repos| {
+        write(&origin.join("x.bin"), &repos.lfs_object("p", b"x"));
+    });
     project.server.inject(OBJECTS, Fault::Endless, 99);
 
     let (bench, result) = project
