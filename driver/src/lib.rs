@@ -16,6 +16,7 @@ pub mod image;
 pub mod images;
 pub mod job;
 pub mod notes;
+mod memory_limit;
 pub mod output;
 pub mod process;
 mod random;

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::memory_limit;
+
 /// vCPUs of a VM when none are asked for, as far as the host has them.
 pub const DEFAULT_CPUS: u32 = 2;
 
@@ -14,7 +16,7 @@ pub const MIN_MEMORY_MIB: u32 = 192;
 /// Size of a VM's scratch disk, in bytes. The file is sparse: a job costs what it writes.
 pub const SCRATCH_BYTES: u64 = 16 << 30;
 
-/// Memory that the host keeps for itself, in MiB.
+/// Memory that the host keeps for itself, in MiB; within a cgroup's limit, for vk and QEMU beside the guest.
 const HOST_RESERVE_MIB: u32 = 512;
 
 /// Size of a VM.
@@ -52,7 +54,8 @@ pub struct TooSmall {
 }
 
 impl HostLimits {
-    /// What this host has: the CPUs vk may run on, its memory less a reserve.
+    /// What this host has: the CPUs vk may run on, and its memory or what the cgroups around vk leave of it, less a
+    /// reserve.
     #[must_use]
     pub fn of_this_host() -> Self {
         let cpus = std::thread::available_parallelism()
@@ -61,9 +64,21 @@ impl HostLimits {
             .ok()
             .and_then(|text| total_mib(&text))
             .unwrap_or(DEFAULT_MEMORY_MIB + HOST_RESERVE_MIB);
-        let memory_mib = total.saturating_sub(HOST_RESERVE_MIB).max(MIN_MEMORY_MIB);
-        Self { cpus, memory_mib }
+        let limit = memory_limit::of_this_process();
+        Self {
+            cpus,
+            memory_mib: for_vms(total, limit),
+        }
     }
+}
+
+/// Memory for VMs in MiB, given the host's and the limit in bytes that vk runs under.
+fn for_vms(total_mib: u32, limit: Option<u64>) -> u32 {
+    let limit = limit.and_then(|bytes| u32::try_from(bytes >> 20).ok());
+    total_mib
+        .min(limit.unwrap_or(u32::MAX))
+        .saturating_sub(HOST_RESERVE_MIB)
+        .max(MIN_MEMORY_MIB)
 }
 
 /// `MemTotal` of proc(5)'s meminfo, in MiB.
@@ -169,6 +184,16 @@ mod tests {
             error.to_string(),
             "64 MiB of memory are too little for a VM: ask for 192M or more"
         );
+    }
+
+    /// F81.
+    #[test]
+    fn f81_a_cgroup_s_limit_is_the_memory_there_is() {
+        assert_eq!(for_vms(16_000, None), 16_000 - 512);
+        assert_eq!(for_vms(16_000, Some(4 << 30)), 4096 - 512);
+        assert_eq!(for_vms(2_000, Some(4 << 30)), 2_000 - 512);
+        assert_eq!(for_vms(16_000, Some(1 << 61)), 16_000 - 512);
+        assert_eq!(for_vms(16_000, Some(1 << 20)), MIN_MEMORY_MIB);
     }
 
     #[test]
