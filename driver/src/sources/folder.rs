@@ -1,7 +1,8 @@
 //! The private folder of a checkout, and what is in it before git runs.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -90,9 +91,21 @@ impl Folder {
 
     fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, CheckoutError> {
         let path = self.path.join(name);
-        fs::write(&path, content).map_err(CheckoutError::io("write", &path))?;
+        write_private(&path, content).map_err(CheckoutError::io("write", &path))?;
         Ok(path)
     }
+}
+
+/// Writes a new file that its owner alone can read, whatever this process' umask.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::options()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?;
+    // A umask may have taken the owner's own rights.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.write_all(content)
 }
 
 /// Where distributions keep the host's certificates: Debian and Alpine, Fedora, openSUSE.
@@ -111,4 +124,31 @@ fn with_host_certificates(pem: &str) -> Vec<u8> {
     bundle.push(b'\n');
     bundle.extend_from_slice(pem.as_bytes());
     bundle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_for_the_owner_alone() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = Folder::new(work.path()).unwrap();
+
+        for name in ["ca.pem", "home/.gitconfig", "template/config"] {
+            let path = folder.write(name, b"x").unwrap();
+
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for path in [
+            &folder.path,
+            &folder.home(),
+            &folder.template(),
+            &folder.project(),
+        ] {
+            assert_eq!(mode(path), 0o700);
+        }
+    }
 }
