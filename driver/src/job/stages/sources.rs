@@ -10,7 +10,9 @@ use vk_hub_proto::job::{Failure, HookName};
 use super::Moment;
 use super::io::{StageIo, StageOut, StageOutput};
 use super::script;
-use crate::agent::PutTreeRequest;
+use vk_agent_proto::FailureKind;
+
+use crate::agent::{AgentError, PutTreeRequest};
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::machine::StageFailure;
@@ -243,9 +245,22 @@ async fn put(
         tokio::try_join!(tree, files).map(|_| ())
     };
     tokio::select! {
-        put = put => put.map_err(|error| system(chain(&error))),
+        put = put => put.map_err(|error| put_failure(&error)),
         _ = io.stop.stopped() => Err(system("the sources were stopped on their way in".into())),
     }
+}
+
+/// A disk that the sources fill is the job's affair, not the system's.
+fn put_failure(error: &AgentError) -> StageFailure {
+    if error.kind() == Some(FailureKind::DiskFull) {
+        return configuration(format!(
+            "the sources fill the job's scratch disk of {} GiB: fetch less of them (GIT_DEPTH, \
+             GIT_LFS_SKIP_SMUDGE, GIT_SUBMODULE_STRATEGY): {}",
+            SCRATCH_BYTES >> 30,
+            chain(error)
+        ));
+    }
+    system(chain(error))
 }
 
 fn put_request(dest: &str, wipe: bool, owner: Option<&str>) -> PutTreeRequest {
@@ -348,6 +363,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::Operation;
 
     fn line(stream: Stream, text: &str) -> SourceLine {
         SourceLine {
@@ -375,6 +391,23 @@ mod tests {
         ];
         assert_eq!(lines.take().0, expected);
         assert_eq!(lines.take().0, []);
+    }
+
+    fn failed(kind: FailureKind) -> StageFailure {
+        put_failure(&AgentError::Failed {
+            operation: Operation::PutTree("/builds/g/p".into()),
+            kind,
+            message: "no space left".into(),
+        })
+    }
+
+    #[test]
+    fn a_scratch_disk_that_the_sources_fill_is_a_failure_of_the_configuration_with_its_size() {
+        let failure = failed(FailureKind::DiskFull);
+
+        assert_eq!(failure.class, Failure::Configuration);
+        assert!(failure.message.contains("16 GiB"), "{}", failure.message);
+        assert_eq!(failed(FailureKind::Guest).class, Failure::System);
     }
 
     #[tokio::test]
