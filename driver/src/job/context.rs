@@ -1,5 +1,6 @@
 //! What the stages of one job share.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -29,6 +30,9 @@ pub(super) struct JobContext {
     pub(super) job: CiJob,
     pub(super) options: JobOptions,
     pub(super) environment: JobEnvironment,
+    /// Goes along with the job's fetches, the same with each attempt: 32 hex digits, as GitLab Runner makes them
+    /// (facts, build §3.4.1-5).
+    pub(super) correlation_id: String,
     guest: OnceLock<Arc<Guest>>,
     tools: OnceLock<ImageTools>,
     process: OnceLock<ImageProcess>,
@@ -78,6 +82,7 @@ impl JobContext {
             job,
             options,
             environment,
+            correlation_id: made_up_id(),
             guest: OnceLock::new(),
             tools: OnceLock::new(),
             process: OnceLock::new(),
@@ -255,6 +260,12 @@ impl JobContext {
     pub(super) fn work_dir(&self) -> Option<PathBuf> {
         self.guest.get().map(|guest| guest.work_dir().to_owned())
     }
+}
+
+fn made_up_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/uuid")
+        .map(|uuid| uuid.chars().filter(char::is_ascii_hexdigit).collect())
+        .unwrap_or_default()
 }
 
 /// A failure of class `configuration`.

@@ -9,8 +9,6 @@ pub struct JobOptions {
     pub timestamps: Option<bool>,
     /// A repository on this host to take the sources from, instead of the job's URL.
     pub local_repo: Option<PathBuf>,
-    /// Correlation ID of the request that brought the job, sent along with its fetches; `None` makes one up.
-    pub correlation_id: Option<String>,
     /// A folder to keep artifacts in instead of uploading them; made when it is needed.
     pub artifacts_dir: Option<PathBuf>,
 }

@@ -1,6 +1,5 @@
 //! `get_sources`: hooks in the guest around the checkout on the host, whose tree is streamed in.
 
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -92,13 +91,7 @@ async fn check_out(
         .ok_or_else(|| system("there is no folder to check out in".into()))?;
     let correlation_id = environment
         .is_on(FeatureFlag::GitalyCorrelationId)
-        .then(|| {
-            context
-                .options
-                .correlation_id
-                .clone()
-                .unwrap_or_else(made_up_id)
-        });
+        .then_some(context.correlation_id.as_str());
     let job = &context.job;
     let dirs = environment.dirs();
     let guest_config = format!("{}/{GUEST_CONFIG}", dirs.tmp);
@@ -117,7 +110,7 @@ async fn check_out(
         clean_flags: (!settings.clean_flags.is_empty()).then_some(settings.clean_flags.as_slice()),
         fetch_flags: &settings.fetch_extra_flags,
         submodules: submodules(settings, environment),
-        correlation_id: correlation_id.as_deref(),
+        correlation_id,
         user_agent: &agent,
         work_dir: &work_dir,
         guest_project_dir: &dirs.project,
@@ -270,13 +263,6 @@ fn put_request(dest: &str, wipe: bool, owner: Option<&str>) -> PutTreeRequest {
         wipe,
         owner: owner.map(str::to_owned),
     }
-}
-
-/// An ID for a fetch that no request brought: 32 hex digits, as GitLab Runner makes them.
-fn made_up_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/uuid")
-        .map(|uuid| uuid.chars().filter(char::is_ascii_hexdigit).collect())
-        .unwrap_or_default()
 }
 
 /// Lines of a checkout on their way to the trace. They come from a callback that cannot wait, so their sum is
