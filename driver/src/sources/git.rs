@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::error::{CheckoutError, GitFailure};
 use super::group::Group;
-use super::lines::{LineSplitter, Rewriter, SourceLine, Stream};
+use super::lines::{LineSplitter, Piece, Rewriter, SourceLine, Stream};
 use super::watch::{Bound, Broken};
 
 /// What git inherits of our own environment: where programs are, and how this host reaches the network.
@@ -219,15 +219,16 @@ impl Git<'_> {
                 Stream::Out => out,
                 Stream::Err => err,
             };
-            let each = |line: &[u8]| {
-                let text = rewriter.rewrite(line);
+            let each = |piece: Piece<'_>| {
+                let text = rewriter.rewrite(piece.text);
                 if stream == Stream::Err {
                     keep(&mut errors, &text);
                 }
-                lines(SourceLine { stream, text });
+                let ends = piece.ends;
+                lines(SourceLine { stream, text, ends });
             };
             match bytes {
-                Some(bytes) => splitter.push(bytes, each),
+                Some(bytes) => splitter.push(bytes, |piece| rewriter.tail(piece), each),
                 None => splitter.finish(each),
             }
             Ok(())
@@ -274,9 +275,9 @@ impl Git<'_> {
             match (stream, bytes) {
                 (Stream::Out, bytes) => take(bytes.unwrap_or_default())?,
                 (Stream::Err, Some(bytes)) => {
-                    splitter.push(bytes, |line| keep(&mut errors, line));
+                    splitter.push(bytes, |_| 0, |piece| keep(&mut errors, piece.text));
                 }
-                (Stream::Err, None) => splitter.finish(|line| keep(&mut errors, line)),
+                (Stream::Err, None) => splitter.finish(|piece| keep(&mut errors, piece.text)),
             }
             Ok(())
         })

@@ -18,8 +18,10 @@ pub enum Stream {
 pub struct SourceLine {
     /// The stream.
     pub stream: Stream,
-    /// The line without its line break: any bytes. A line of more than 8 KiB comes in pieces.
+    /// The line without its line break: any bytes.
     pub text: Vec<u8>,
+    /// Whether the line ends here. One of more than 8 KiB comes in pieces, of which only the last does.
+    pub ends: bool,
 }
 
 impl SourceLine {
@@ -28,6 +30,7 @@ impl SourceLine {
         Self {
             stream: Stream::Out,
             text: text.as_ref().as_bytes().to_vec(),
+            ends: true,
         }
     }
 
@@ -110,11 +113,29 @@ const MAX_LINE: usize = 8192;
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
     held: Vec<u8>,
+    /// Whether a piece of the line was given already.
+    is_begun: bool,
+}
+
+/// A line, or a piece of a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece<'a> {
+    pub(super) text: &'a [u8],
+    /// Whether the line begins here.
+    pub(super) begins: bool,
+    /// Whether the line ends here.
+    pub(super) ends: bool,
 }
 
 impl LineSplitter {
-    /// Takes bytes in and gives the lines that they end.
-    pub(super) fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) {
+    /// Takes bytes in and gives the lines that they end. Of a piece of a long line, the last `tail(piece)` bytes go
+    /// to the next.
+    pub(super) fn push(
+        &mut self,
+        mut bytes: &[u8],
+        tail: impl Fn(&[u8]) -> usize,
+        mut line: impl FnMut(Piece<'_>),
+    ) {
         while !bytes.is_empty() {
             let room = MAX_LINE.saturating_sub(self.held.len()).max(1);
             let window = bytes.get(..room.min(bytes.len())).unwrap_or(bytes);
@@ -129,19 +150,32 @@ impl LineSplitter {
             } else {
                 rest
             };
-            if ended || self.held.len() >= MAX_LINE {
-                line(&self.held);
-                self.held.clear();
+            if ended {
+                self.give(self.held.len(), true, &mut line);
+            } else if self.held.len() >= MAX_LINE {
+                let length = self.held.len();
+                let given = length.saturating_sub(tail(&self.held));
+                // What is longer than a piece cannot be kept whole.
+                self.give(if given == 0 { length } else { given }, false, &mut line);
             }
         }
     }
 
     /// Gives a last line that no line break ended.
-    pub(super) fn finish(&mut self, mut line: impl FnMut(&[u8])) {
-        if !self.held.is_empty() {
-            line(&self.held);
-            self.held.clear();
+    pub(super) fn finish(&mut self, mut line: impl FnMut(Piece<'_>)) {
+        if !self.held.is_empty() || self.is_begun {
+            self.give(self.held.len(), true, &mut line);
         }
+    }
+
+    fn give(&mut self, length: usize, ends: bool, line: &mut impl FnMut(Piece<'_>)) {
+        line(Piece {
+            text: self.held.get(..length).unwrap_or_default(),
+            begins: !self.is_begun,
+            ends,
+        });
+        self.held.drain(..length);
+        self.is_begun = !ends;
     }
 }
 
@@ -161,6 +195,18 @@ impl Rewriter {
 
     pub(super) fn replace_path(&mut self, from: &Path, to: &str) {
         self.replace(from.as_os_str().as_encoded_bytes(), to.as_bytes());
+    }
+
+    /// How many bytes at the end of a piece may be the beginning of what is replaced.
+    pub(super) fn tail(&self, piece: &[u8]) -> usize {
+        let of_rule = |from: &[u8]| {
+            let longest = from.len().saturating_sub(1).min(piece.len());
+            (1..=longest)
+                .rev()
+                .find(|&length| piece.ends_with(from.get(..length).unwrap_or_default()))
+        };
+        let tails = self.pairs.iter().filter_map(|(from, _)| of_rule(from));
+        tails.max().unwrap_or(0)
     }
 
     pub(super) fn rewrite(&self, line: &[u8]) -> Vec<u8> {
@@ -193,9 +239,9 @@ mod tests {
         let mut splitter = LineSplitter::default();
         let mut lines = Vec::new();
         for chunk in chunks {
-            splitter.push(chunk, |line| lines.push(line.to_vec()));
+            splitter.push(chunk, |_| 0, |piece| lines.push(piece.text.to_vec()));
         }
-        splitter.finish(|line| lines.push(line.to_vec()));
+        splitter.finish(|piece| lines.push(piece.text.to_vec()));
         lines
     }
 
@@ -213,6 +259,45 @@ mod tests {
 
         let lengths: Vec<usize> = lines.iter().map(Vec::len).collect();
         assert_eq!(lengths, [MAX_LINE, MAX_LINE, 5]);
+    }
+
+    #[test]
+    fn pieces_of_a_line_are_one_line_however_long_it_is() {
+        for length in [0, 1, MAX_LINE - 1, MAX_LINE, MAX_LINE + 1, 2 * MAX_LINE] {
+            let mut text = vec![b'x'; length];
+            text.extend_from_slice(b"\nnext");
+            let mut splitter = LineSplitter::default();
+            let mut together = Vec::new();
+            let mut add = |piece: Piece<'_>| {
+                together.extend_from_slice(piece.text);
+                together.extend(piece.ends.then_some(b'\n'));
+            };
+            splitter.push(&text, |_| 0, &mut add);
+            splitter.finish(&mut add);
+
+            text.push(b'\n');
+            assert_eq!(together, text, "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_replaced_is_not_cut() {
+        let mut rewriter = Rewriter::default();
+        rewriter.replace(b"tok-4711", b"[MASKED]");
+        for before in MAX_LINE - 10..MAX_LINE + 2 {
+            let mut text = vec![b'x'; before];
+            text.extend_from_slice(b"tok-4711 and so on\n");
+            let mut splitter = LineSplitter::default();
+            let mut together = Vec::new();
+            splitter.push(
+                &text,
+                |piece| rewriter.tail(piece),
+                |piece| together.extend(rewriter.rewrite(piece.text)),
+            );
+
+            let expected = format!("{}[MASKED] and so on", "x".repeat(before));
+            assert_eq!(String::from_utf8_lossy(&together), expected, "{before}");
+        }
     }
 
     proptest! {

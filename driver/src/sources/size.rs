@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CheckoutError;
 use super::git::{Git, GitCommand};
-use super::lines::LineSplitter;
+use super::lines::{LineSplitter, Piece};
 
 /// Most entries of a commit's tree. The largest monorepos have a tenth of that; without a bound, a few
 /// kilobytes of trees that name each other many times would fill this host's memory and disk.
@@ -65,15 +65,20 @@ pub(super) async fn list(
     let listed = git
         .read(list, |bytes| {
             let mut written = Ok(());
-            splitter.push(bytes, |line| {
-                let entry = TreeEntry::parse(line);
+            let each = |piece: Piece<'_>| {
+                // The rest of a long name is no entry.
+                if !piece.begins {
+                    return;
+                }
+                let entry = TreeEntry::parse(piece.text);
                 size.add(&entry);
                 if entry.is_file && commit.small.contains(&entry.bytes) {
                     count += 1;
                     let line = hashes.write_all(entry.hash).and(hashes.write_all(b"\n"));
                     written = std::mem::replace(&mut written, Ok(())).and(line);
                 }
-            });
+            };
+            splitter.push(bytes, |_| 0, each);
             is_too_large = size.check(commit.max_bytes).is_err();
             if is_too_large {
                 return Err(io::Error::other("the tree is too large"));

@@ -284,13 +284,13 @@ struct Waiting {
 
 impl Waiting {
     fn push(&mut self, line: &SourceLine) {
-        self.bytes += line.text.len() as u64 + 1;
+        self.bytes += line.text.len() as u64 + u64::from(line.ends);
         if self.texts.last().map(|(stream, _)| *stream) != Some(line.stream) {
             self.texts.push((line.stream, Vec::new()));
         }
         if let Some((_, text)) = self.texts.last_mut() {
             text.extend_from_slice(&line.text);
-            text.push(b'\n');
+            text.extend(line.ends.then_some(b'\n'));
         }
     }
 }
@@ -348,13 +348,17 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
     use crate::agent::Operation;
+    use crate::output::{StreamKind, Trace, TraceConfig};
 
     fn line(stream: Stream, text: &str) -> SourceLine {
         SourceLine {
             stream,
             text: text.into(),
+            ends: true,
         }
     }
 
@@ -394,6 +398,41 @@ mod tests {
         assert_eq!(failure.class, Failure::Configuration);
         assert!(failure.message.contains("16 GiB"), "{}", failure.message);
         assert_eq!(failed(FailureKind::Guest).class, Failure::System);
+    }
+
+    /// A line of git's that comes in pieces is one line of the trace: what is masked is masked across them.
+    #[test]
+    fn a_secret_across_two_pieces_of_a_long_line_is_masked() {
+        let secret = "s3cr3t-4711";
+        for cut in 0..=secret.len() {
+            let (head, tail) = secret.split_at(cut);
+            let lines = Lines::new(1 << 20);
+            for (text, ends) in [
+                (format!("{}{head}", "x".repeat(8000)), false),
+                (tail.into(), true),
+            ] {
+                lines.push(&SourceLine {
+                    ends,
+                    ..line(Stream::Err, &text)
+                });
+            }
+            let mut trace = Trace::new(TraceConfig {
+                secrets: vec![secret.into()],
+                token_prefixes: Vec::new(),
+                mask_all_default_tokens: false,
+                timestamps: false,
+                limit_bytes: 1 << 20,
+            });
+            let now = SystemTime::UNIX_EPOCH;
+            let stream = trace.open(1, StreamKind::Err);
+            for (_, text) in lines.take().0 {
+                trace.write(&stream, now, &text);
+            }
+            trace.close(stream, now);
+
+            let shown = String::from_utf8_lossy(trace.output()).into_owned();
+            assert_eq!(shown, format!("{}[MASKED]\n", "x".repeat(8000)), "{cut}");
+        }
     }
 
     #[tokio::test]
