@@ -566,3 +566,28 @@ async fn a_repository_on_this_host_lends_its_own_objects() {
 
     assert_eq!(read(&checkout, "one.bin"), "one", "{:#?}", bench.shown());
 }
+
+/// What is masked is masked across the pieces that a long line comes in: for that, they must be one line.
+#[tokio::test]
+async fn a_line_too_long_to_be_kept_is_still_one_line() {
+    let long = "0123456789".repeat(2_000);
+    let project = Project::with(|origin, repos| {
+        write(&origin.join("one.bin"), &repos.lfs_object("p", b"one"));
+    });
+    let object = oid(b"one");
+    let answer = format!(
+        r#"{{"objects":[{{"oid":"{object}","size":3,"error":{{"code":422,"message":"{long}"}}}}]}}"#
+    );
+    project.server.inject(BATCH, Fault::Answer(answer), 99);
+
+    let (bench, result) = project.run().await;
+
+    result.unwrap_err();
+    let mut text = String::new();
+    for line in &bench.lines {
+        assert!(line.text.len() <= 8192);
+        text += &String::from_utf8_lossy(&line.text);
+        text += if line.ends { "\n" } else { "" };
+    }
+    assert!(text.contains(&long), "{} bytes", text.len());
+}

@@ -269,28 +269,3 @@ async fn a_server_s_own_certificate_is_trusted_when_it_is_given_and_else_not() {
 
     assert!(bench.errors().contains("certificate"), "{error}");
 }
-
-/// git repeats a ref of the job's in one line, longer than what is kept of a line.
-#[tokio::test]
-async fn a_secret_in_a_long_line_of_git_s_is_whole_for_whoever_masks_it() {
-    let server = serve_golden();
-    let secret = "s3cr3t-of-the-job";
-    for length in (8192 - 60..8192).step_by(7) {
-        let name = format!("refs/heads/{}{secret}", "x".repeat(length - 32));
-        let sources = vk_hub_proto::job::Sources {
-            refspecs: vec![format!("+{name}:refs/remotes/origin/x")],
-            ..sources(&server.repo_url("web"))
-        };
-        let (mut bench, flags) = (Bench::new(), Flags::default());
-
-        bench.run(request(&sources, &flags)).await.unwrap_err();
-
-        let mut text = String::new();
-        for line in &bench.lines {
-            text += &String::from_utf8_lossy(&line.text);
-            text += if line.ends { "\n" } else { "" };
-        }
-        let line = format!("fatal: couldn't find remote ref {name}\n");
-        assert!(text.contains(&line), "{length}: {text}");
-    }
-}
