@@ -88,7 +88,8 @@ impl<'a> Lfs<'a> {
             return Ok(());
         };
         let folder = git.project.clone();
-        let pointers = scan::pointers(git, &folder, listing).await?;
+        let max_bytes = self.request.max_tree_bytes;
+        let pointers = scan::pointers(git, &folder, listing, max_bytes).await?;
         if pointers.is_empty() || !self.is_there(git).await? {
             return Ok(());
         }
@@ -114,9 +115,10 @@ impl<'a> Lfs<'a> {
         if !self.request.lfs {
             return Ok(());
         }
+        let max_bytes = self.request.max_tree_bytes;
         let mut found = Vec::new();
         for (submodule, listing) in submodules {
-            let pointers = scan::pointers(git, &submodule.folder, listing).await?;
+            let pointers = scan::pointers(git, &submodule.folder, listing, max_bytes).await?;
             found.push((submodule, pointers));
         }
         let has_any = found.iter().any(|(_, pointers)| !pointers.is_empty());

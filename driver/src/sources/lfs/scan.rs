@@ -7,7 +7,7 @@ use std::path::Path;
 use super::pointer::{MAX_POINTER, Oid, Pointer};
 use crate::sources::error::CheckoutError;
 use crate::sources::git::{Git, GitCommand};
-use crate::sources::size::{Listing, MAX_ENTRIES};
+use crate::sources::size::Listing;
 
 /// Most different objects of a commit. Bounds the memory that a hostile tree can make us take.
 const MAX_OBJECTS: usize = 1_000_000;
@@ -52,6 +52,7 @@ pub(super) async fn pointers(
     git: &mut Git<'_>,
     folder: &Path,
     listing: &Listing,
+    max_bytes: u64,
 ) -> Result<Pointers, CheckoutError> {
     let mut pointers = Pointers::default();
     if listing.is_empty() {
@@ -77,8 +78,8 @@ pub(super) async fn pointers(
         .await;
     if is_too_many {
         return Err(CheckoutError::TreeTooLarge {
-            max_entries: MAX_ENTRIES.min(MAX_OBJECTS as u64),
-            max_bytes: u64::MAX,
+            max_entries: MAX_OBJECTS as u64,
+            max_bytes,
         });
     }
     let ended = ended?;
