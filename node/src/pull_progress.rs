@@ -1,6 +1,7 @@
 //! A pull's progress on standard error: a bar for each layer on a terminal, lines elsewhere.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,11 @@ const TICK: Duration = Duration::from_millis(120);
 const MAX_BARS: usize = 16;
 
 /// Shows a pull's events.
-pub(crate) struct PullProgress(Mutex<Shown>);
+pub(crate) struct PullProgress {
+    shown: Mutex<Shown>,
+    /// Whether there is another policy to try: a failure is told by the error at the end, too.
+    tries_several: AtomicBool,
+}
 
 enum Shown {
     Bars {
@@ -39,7 +44,7 @@ enum Shown {
 impl PullProgress {
     /// Bars if standard error is a terminal, lines if not.
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(if std::io::stderr().is_terminal() {
+        let shown = if std::io::stderr().is_terminal() {
             Shown::Bars {
                 screen: MultiProgress::new(),
                 step: None,
@@ -51,11 +56,23 @@ impl PullProgress {
                 total: 0,
                 last: Instant::now(),
             }
-        }))
+        };
+        Self {
+            shown: Mutex::new(shown),
+            tries_several: AtomicBool::new(false),
+        }
     }
 
     /// Shows `event`.
     pub(crate) fn show(&self, event: &PullEvent<'_>) {
+        match event {
+            PullEvent::Policies(policies) => {
+                self.tries_several
+                    .store(policies.len() > 1, Ordering::Relaxed);
+            }
+            PullEvent::Failed { .. } if !self.tries_several.load(Ordering::Relaxed) => return,
+            _ => {}
+        }
         match &mut *self.shown() {
             Shown::Bars {
                 screen,
@@ -85,7 +102,7 @@ impl PullProgress {
     }
 
     fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

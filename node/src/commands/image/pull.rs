@@ -23,7 +23,7 @@ cancelled.")]
 pub(crate) struct PullArgs {
     /// Images, as Docker names them
     #[arg(value_name = "IMAGE", required = true)]
-    images: Vec<String>,
+    names: Vec<String>,
     /// Platform of the image [default: the guest's, linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
     platform: Option<String>,
@@ -57,7 +57,7 @@ pub(super) async fn run(host: &HostArgs, args: &PullArgs) -> Status {
 async fn pull(store: &ImageStore, args: &PullArgs) -> Status {
     let mut status = exit::SUCCESS;
     let mut pulled = Vec::new();
-    for name in &args.images {
+    for name in &args.names {
         let request = PullRequest {
             policies: args.policies.clone(),
             platform: args.platform.clone(),

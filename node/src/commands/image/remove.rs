@@ -17,7 +17,7 @@ Exit status: 0 if all images were removed, 2 bad usage or configuration, 3 if on
 pub(crate) struct RemoveArgs {
     /// Images by name, or by the first digits of the id that `vk image ls` shows
     #[arg(value_name = "IMAGE", required = true)]
-    images: Vec<String>,
+    names: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -31,7 +31,7 @@ pub(super) fn run(host: &HostArgs, args: &RemoveArgs) -> Status {
     };
     let mut status = exit::SUCCESS;
     let mut gone = Vec::new();
-    for wanted in &args.images {
+    for wanted in &args.names {
         match store.remove(wanted) {
             Ok(removed) => gone.extend(removed),
             Err(error) => status = failed(&error),
