@@ -218,7 +218,6 @@ async fn run_loaded(
                 timestamps: args.timestamps.map(|switch| switch == Switch::On),
                 local_repo: args.repo.clone(),
                 artifacts_dir: args.artifacts_dir.clone(),
-                ..JobOptions::default()
             };
             run_job(Arc::new(host), *job, options, run).await
         }

@@ -1,6 +1,8 @@
 //! `vk run`: one command in a fresh microVM.
 
 use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use tokio::sync::mpsc;
@@ -14,6 +16,7 @@ use crate::cli::HostArgs;
 use crate::exit::{self, Status};
 use crate::log::complain;
 use crate::progress::Progress;
+use crate::pull_progress::PullProgress;
 use crate::signals;
 use crate::terminal::Terminal;
 
@@ -116,7 +119,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
             memory_mib: args.mem,
         },
     };
-    let mut progress = Progress::start("booting the VM");
+    let progress = StartProgress::new();
     let resized = terminal.as_ref().map_or_else(no_sizes, Terminal::sizes);
     let mut raw = None;
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
@@ -126,7 +129,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         stderr: &mut stderr,
         cancel,
         resized,
-        pulling: &|event| tell(&event),
+        pulling: &|event| progress.show(&event),
         booted: &mut || {
             progress.clear();
             // Not before: until then Ctrl-C is for vk.
@@ -147,12 +150,41 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
     }
 }
 
-/// What a pull says on standard error.
-fn tell(event: &PullEvent<'_>) {
-    match event {
-        PullEvent::Warning(text) => complain(text),
-        PullEvent::Resolved(digest) => tracing::info!(%digest, "resolved the image"),
-        _ => {}
+/// What is seen until the VM is up: a pull, if there is one, and the boot.
+struct StartProgress {
+    boot: Mutex<Option<Progress>>,
+    pull: PullProgress,
+    is_pulling: AtomicBool,
+}
+
+impl StartProgress {
+    fn new() -> Self {
+        Self {
+            boot: Mutex::new(Some(Progress::start("booting the VM"))),
+            pull: PullProgress::new(),
+            is_pulling: AtomicBool::new(false),
+        }
+    }
+
+    /// An image that is there needs no words.
+    fn show(&self, event: &PullEvent<'_>) {
+        if matches!(event, PullEvent::Pulling { .. } | PullEvent::Waiting) {
+            self.is_pulling.store(true, Ordering::Relaxed);
+            self.end_boot();
+        }
+        if self.is_pulling.load(Ordering::Relaxed) || matches!(event, PullEvent::Warning(_)) {
+            self.pull.show(event);
+        }
+    }
+
+    fn end_boot(&self) {
+        let mut boot = self.boot.lock().unwrap_or_else(PoisonError::into_inner);
+        boot.take();
+    }
+
+    fn clear(&self) {
+        self.end_boot();
+        self.pull.clear();
     }
 }
 

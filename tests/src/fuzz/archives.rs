@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits {
 /// Nothing lands outside the destination, and no more in it than the limits say.
 pub fn zip(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let archive = if input.byte() % 2 == 0 {
+    let archive = if input.byte().is_multiple_of(2) {
         input.rest().to_vec()
     } else {
         zip_of(&entries(&mut input))
@@ -106,7 +106,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     for byte in bytes {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = crc >> 1 ^ 0xedb8_8320 * (crc & 1);
+            crc = (crc >> 1) ^ (0xedb8_8320 * (crc & 1));
         }
     }
     !crc

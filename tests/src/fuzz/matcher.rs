@@ -10,7 +10,7 @@ use super::input::Input;
 /// in order.
 pub fn matcher(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    if input.byte() % 4 == 0 {
+    if input.byte().is_multiple_of(4) {
         let format = [ObjectFormat::Sha1, ObjectFormat::Sha256][input.below(2)];
         let rest = input.rest();
         if let Ok(index) = Index::read(rest, rest.len() as u64, format) {
