@@ -60,17 +60,25 @@ pub fn parse(bytes: &[u8]) -> Result<JobResponse, ParseError> {
     let Object(response) =
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             let path = error.path().to_string();
-            parse_error(&error.into_inner(), path)
+            parse_error(&error.into_inner(), path, &text)
         })?;
     deserializer
         .end()
-        .map_err(|error| parse_error(&error, String::new()))?;
+        .map_err(|error| parse_error(&error, String::new(), &text))?;
     Ok(response)
 }
 
-fn parse_error(error: &serde_json::Error, path: String) -> ParseError {
+fn parse_error(error: &serde_json::Error, path: String, text: &str) -> ParseError {
     let (line, column) = (error.line(), error.column());
+    // serde_json calls half a number, such as `8.`, bad syntax.
+    let is_at_end = || {
+        let mut lines = text.lines().skip(line.saturating_sub(1));
+        lines.next().is_none_or(|last| column >= last.len()) && lines.next().is_none()
+    };
     match error.classify() {
+        Category::Syntax if text.ends_with(['-', '+', '.', 'e', 'E']) && is_at_end() => {
+            ParseError::Truncated { line, column }
+        }
         Category::Eof => ParseError::Truncated { line, column },
         Category::Data if path == "." => ParseError::NotAnObject,
         Category::Data => ParseError::Field {
@@ -241,6 +249,12 @@ mod tests {
             );
         }
         assert!(matches!(parse(b""), Err(ParseError::Truncated { .. })));
+        for number in ["-", "8.", "8e", "8E+"] {
+            let cut = parse(format!("{{\"a\":\n{number}").as_bytes());
+            assert!(matches!(cut, Err(ParseError::Truncated { .. })), "{number}");
+        }
+        let odd = parse(b"{\"a\": nonsense");
+        assert!(matches!(odd, Err(ParseError::Syntax { .. })), "{odd:?}");
     }
 
     #[test]
