@@ -313,7 +313,7 @@ fn trace_options() {
 
 #[test]
 fn hooks_that_are_known() {
-    let Translated { job, warnings } = translated();
+    let Translated { job, warnings, .. } = translated();
     assert_eq!(
         job.hooks,
         [
@@ -340,4 +340,10 @@ fn what_the_daemon_alone_needs_stays_in_the_response() {
         response.features.failure_reasons,
         ["script_failure", "unknown_failure"]
     );
+}
+
+/// Facts, build §1.5.3.
+#[test]
+fn a_policy_s_lines_go_into_the_trace() {
+    assert_eq!(translated().notices[0], "Job triggered by policy \"p\".");
 }

@@ -61,7 +61,7 @@ fn a_job_of_several_steps_keeps_their_order_and_conditions() {
 fn a_failing_job_is_a_job_like_any_other() {
     let steps = json!([{"name": "script", "script": ["exit 1"], "when": "on_success"}]);
 
-    let Translated { job, warnings } = translated(&json!({ "steps": steps })).unwrap();
+    let Translated { job, warnings, .. } = translated(&json!({ "steps": steps })).unwrap();
 
     assert!(warnings.is_empty());
     assert_eq!(job.steps[0].script, ["exit 1"]);

@@ -49,7 +49,7 @@ fn a_file_of_a_few_lines_is_a_job() {
         "steps": [{"name": "script", "script": ["echo hello"]}]
     }"#;
 
-    let Translated { job, warnings } = translated(json, &Options::default());
+    let Translated { job, warnings, .. } = translated(json, &Options::default());
 
     assert!(warnings.is_empty());
     assert_eq!(job.steps[0].script, ["echo hello"]);

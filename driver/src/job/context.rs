@@ -119,6 +119,7 @@ impl JobContext {
             }),
             timeout: Duration::from_secs(job.timeout_secs),
             variables: self.environment.variables().clone(),
+            notices: self.options.notices.clone(),
             get_sources_attempts: settings.get_sources_attempts,
             restore_cache_attempts: settings.restore_cache_attempts,
             artifact_download_attempts: settings.artifact_download_attempts,

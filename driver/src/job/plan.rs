@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// Where `RUNNER_SCRIPT_TIMEOUT` (one limit for all steps together) and `RUNNER_AFTER_SCRIPT_TIMEOUT` are
     /// read from, once the time that is left is known.
     pub(super) variables: Variables,
+    /// Lines to print before the first step.
+    pub(super) notices: Vec<String>,
     /// `GET_SOURCES_ATTEMPTS`, at least 1.
     pub(super) get_sources_attempts: u32,
     /// `RESTORE_CACHE_ATTEMPTS`, at least 1.

@@ -70,6 +70,11 @@ impl Printer {
         self.own(&lines::warning(text));
     }
 
+    /// A line of vk's own about the job.
+    pub(super) fn info(&mut self, text: &str) {
+        self.own(&lines::info(text));
+    }
+
     /// A plain line of vk's own.
     pub(super) fn plain(&mut self, text: &str) {
         self.own(&lines::plain(text));

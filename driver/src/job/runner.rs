@@ -224,6 +224,7 @@ impl Runner<'_> {
         for effect in effects {
             match effect {
                 Effect::Print(Notice::Warning(text)) => self.writer.printer.warning(&text),
+                Effect::Print(Notice::Info(text)) => self.writer.printer.info(&text),
                 Effect::Run(stage) => self.begin(stage),
                 Effect::Stop(mode) => {
                     if let Some(running) = &self.stage {

@@ -117,7 +117,8 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
 
 /// What a job file became.
 enum Loaded {
-    Job(Box<CiJob>),
+    /// A job, and lines for its trace.
+    Job(Box<CiJob>, Vec<String>),
     /// It was read well and must not run.
     Refused(RefusedJob),
 }
@@ -130,11 +131,15 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let options = translate_options(args)?;
     let secrets = response.secrets();
     match translate(response, &options) {
-        Ok(Translated { job, warnings }) => {
+        Ok(Translated {
+            job,
+            warnings,
+            notices,
+        }) => {
             for warning in &warnings {
                 complain(warning);
             }
-            Ok(Loaded::Job(Box::new(job)))
+            Ok(Loaded::Job(Box::new(job), notices))
         }
         Err(TranslateError::Refused(refusal)) => Ok(Loaded::Refused(RefusedJob {
             failure: StageFailure::new(refusal.failure(), refusal.to_string()),
@@ -213,11 +218,12 @@ async fn run_loaded(
     };
     Ok(match loaded {
         Loaded::Refused(refused) => refuse_job(refused, run).await,
-        Loaded::Job(job) => {
+        Loaded::Job(job, notices) => {
             let options = JobOptions {
                 timestamps: args.timestamps.map(|switch| switch == Switch::On),
                 local_repo: args.repo.clone(),
                 artifacts_dir: args.artifacts_dir.clone(),
+                notices,
             };
             run_job(Arc::new(host), *job, options, run).await
         }

@@ -13,5 +13,5 @@ pub use executor_opts::{DockerOptions, ExecutorOptions, KubernetesOptions};
 pub use parse::{ParseError, parse};
 pub use types::{
     Artifact, ArtifactsFile, Cache, Credentials, Dependency, Features, GitInfo, Hook, Image,
-    JobInfo, JobResponse, Port, RunnerInfo, Step, Variable,
+    JobInfo, JobResponse, PolicyOptions, Port, RunnerInfo, Step, Variable,
 };

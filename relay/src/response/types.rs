@@ -68,6 +68,26 @@ pub struct JobResponse {
     /// Whether there is a `run` keyword, a feature that vk does not advertise.
     #[serde(rename = "run", deserialize_with = "lenient::holds_anything")]
     pub has_run: bool,
+    /// The security policy that brought the job.
+    #[serde(deserialize_with = "lenient::object")]
+    pub policy_options: PolicyOptions,
+}
+
+/// The security policy that a job comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PolicyOptions {
+    /// Whether there is one.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub execution_policy_job: bool,
+    /// Its name.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub policy_name: String,
+    /// Whether variables of the user's win over the policy's; `None` where GitLab does not say.
+    pub policy_variables_override_allowed: Option<bool>,
+    /// Names of variables for which the opposite holds.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub policy_variables_override_exceptions: Vec<String>,
 }
 
 /// Identity of a job.

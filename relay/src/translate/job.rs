@@ -9,6 +9,7 @@ use super::cache::{KeyContext, cache};
 use super::error::{Refusal, TranslateError};
 use super::image::{check_executor_options, image};
 use super::options::Options;
+use super::policy;
 use super::sources::{origin, sources, without_credentials};
 use super::variables::{check, short_masked_values, variables};
 use crate::response::{self, JobResponse};
@@ -29,6 +30,8 @@ pub struct Translated {
     pub job: CiJob,
     /// What the user should know, a line each: things ignored, and masks that hide too much.
     pub warnings: Vec<String>,
+    /// Lines for the trace, before the first step, that are no part of the spec: where the job comes from.
+    pub notices: Vec<String>,
 }
 
 /// Translates a response.
@@ -38,6 +41,7 @@ pub struct Translated {
 /// When a field is missing that vk needs, or the job asks for what vk does not do.
 pub fn translate(response: JobResponse, options: &Options) -> Result<Translated, TranslateError> {
     check_supported(&response)?;
+    let notices = policy::lines(&response.policy_options);
     let mut warnings = Vec::new();
     if response.has_inputs {
         warnings.push(
@@ -91,7 +95,11 @@ pub fn translate(response: JobResponse, options: &Options) -> Result<Translated,
         job: job_info(response.id, response.job_info, options),
         sources,
     };
-    Ok(Translated { job, warnings })
+    Ok(Translated {
+        job,
+        warnings,
+        notices,
+    })
 }
 
 /// `secrets` and `run` are not built (facts, wire §1.8.6 and wire §1.8.4), nor are options of other executors.

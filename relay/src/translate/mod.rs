@@ -5,6 +5,7 @@ mod error;
 mod image;
 mod job;
 mod options;
+mod policy;
 mod sources;
 mod variables;
 

@@ -25,7 +25,7 @@ pub fn job_response(bytes: &[u8]) {
         },
     ] {
         match translate(response.clone(), &options) {
-            Ok(Translated { job, warnings }) => {
+            Ok(Translated { job, warnings, .. }) => {
                 assert!(warnings.iter().all(|warning| !warning.is_empty()));
                 check(&job);
             }

@@ -60,6 +60,8 @@ pub(in crate::job) enum StopMode {
 pub(in crate::job) enum Notice {
     /// A `WARNING:` line.
     Warning(String),
+    /// Any other line.
+    Info(String),
 }
 
 /// How a job ended.

@@ -501,6 +501,8 @@ impl JobMachine {
         let left = self.plan.timeout.saturating_sub(now);
         let (timeouts, warnings) = StageTimeouts::resolve(&self.plan.variables, left);
         effects.extend(warnings.iter().map(|text| warning(text)));
+        let notices = std::mem::take(&mut self.plan.notices).into_iter();
+        effects.extend(notices.map(|text| Effect::Print(Notice::Info(text))));
         self.script_deadline = timeouts.script.map(|limit| now.saturating_add(limit));
         *self.timeouts.insert(timeouts)
     }

@@ -32,6 +32,7 @@ pub(in crate::job) fn plan() -> Plan {
         },
         timeout: TIMEOUT,
         variables: Variables::default(),
+        notices: Vec::new(),
         get_sources_attempts: 1,
         restore_cache_attempts: 1,
         artifact_download_attempts: 1,
@@ -97,6 +98,7 @@ impl Drive {
             assert_eq!(self.end, None, "an effect after the end: {effect:?}");
             match effect {
                 Effect::Print(Notice::Warning(text)) => self.warnings.push(text),
+                Effect::Print(Notice::Info(text)) => self.stages.push(text),
                 Effect::Run(stage) => self.stages.push(stage.name().into_owned()),
                 Effect::Stop(mode) => self.stops.push(mode),
                 Effect::Finish(end) => self.end = Some(end),
@@ -644,4 +646,26 @@ proptest! {
         }
         prop_assert_eq!(ends, 1);
     }
+}
+
+/// Facts, build §1.5.3.
+#[test]
+fn notices_come_once_before_the_first_step_and_not_at_all_without_one() {
+    let with_notice = || Plan {
+        notices: vec!["a notice".into()],
+        ..plan()
+    };
+    let mut drive = Drive::new(with_notice());
+    drive.pass_all();
+    let at = |text: &str| drive.stages.iter().position(|stage| stage == text);
+    assert_eq!(at("a notice").map(|at| at + 1), at("step_script"));
+    let count = drive.stages.iter().filter(|stage| *stage == "a notice");
+    assert_eq!(count.count(), 1);
+
+    let mut drive = Drive::new(with_notice());
+    drive
+        .pass_until("get_sources")
+        .fail(clone_failure())
+        .pass_all();
+    assert!(!drive.stages.contains(&"a notice".to_owned()));
 }
