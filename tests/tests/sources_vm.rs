@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::Value;
-use vk_tests::git_http::{Fault, GitServer, Repos};
+use vk_tests::git_http::{Fault, GitServer, Repos, commit_all, git, write};
 use vk_tests::golden::Job;
 use vk_tests::vk::Vk;
 
@@ -86,5 +86,49 @@ fn a_failed_attempt_at_the_sources_is_tried_again_as_often_as_the_job_asks() {
         text.matches("Reinitialized existing Git").count(),
         1,
         "{text}"
+    );
+}
+
+/// Facts, build §3.5-4 and §1.5.3.
+#[test]
+fn lfs_files_are_real_in_the_guest_and_a_policy_s_lines_come_before_the_script() {
+    let origin = tempfile::tempdir().unwrap();
+    let attributes = b"*.bin filter=lfs diff=lfs merge=lfs -text\n";
+    write(&origin.path().join(".gitattributes"), attributes);
+    commit_all(origin.path(), "start");
+    let repos = Repos::new();
+    repos.mirror(origin.path(), "web");
+    let pointer = repos.lfs_object("web", b"the content\n");
+    write(&origin.path().join("one.bin"), &pointer);
+    let sha = commit_all(origin.path(), "files");
+    let to = repos.path("web");
+    let push = ["push", "--quiet", to.to_str().unwrap(), "HEAD:main"];
+    git(origin.path(), &push, &[]);
+    let golden = Job::load("29-clone").unwrap();
+    let response: Value = serde_json::from_str(&golden.render("host")).unwrap();
+    let server = repos.serve(response["token"].as_str().unwrap());
+    let mut job: Value = serde_json::from_str(&golden.render(&server.host())).unwrap();
+    job["git_info"]["sha"] = sha.into();
+    job["steps"][0]["script"] = ["cat one.bin"].as_slice().into();
+    job["policy_options"] =
+        serde_json::json!({"execution_policy_job": true, "policy_name": "Scan all"});
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    let text = run.text();
+    assert_eq!(run.result["failure"], Value::Null, "{run:?}\n{text}");
+    let order = [
+        "Checking out",
+        "Skipping Git submodules setup",
+        "Job triggered by policy \"Scan all\".",
+        "Variables defined in the policy take precedence over matching",
+        "Executing \"step_script\" stage of the job script",
+        "the content",
+        "Job succeeded",
+    ];
+    let found: Vec<_> = order.iter().map(|line| text.find(line)).collect();
+    assert!(
+        found.iter().all(Option::is_some) && found.is_sorted(),
+        "{found:?}\n{text}"
     );
 }

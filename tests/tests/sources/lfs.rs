@@ -347,8 +347,8 @@ async fn a_redirect_or_an_object_elsewhere_does_not_get_the_token() {
         project.server.inject(path, fault.clone(), 99);
         let before = elsewhere.requests().len();
 
-        // git-lfs would go on trying.
-        let brief = Duration::from_secs(3);
+        // git-lfs would go on trying. Long enough for its first requests on a slow machine.
+        let brief = Duration::from_secs(8);
         let (_bench, result) = project
             .run_with(|request| request.stall_after = brief)
             .await;
