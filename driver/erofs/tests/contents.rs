@@ -63,6 +63,8 @@ fn contents_of_any_length_arrive() {
 fn blocks_of_zeros_take_no_disk() {
     let mut data = vec![0; 20 << 20];
     data[10 << 20] = 1;
+    data[(5 << 20) - 1] = 3;
+    data[(15 << 20) + 17] = 4;
     data.push(2);
     let image = convert(&[layer(&[
         Entry::file("a", &data),
