@@ -14,7 +14,8 @@ use kit::{await_word, bash, command, outcome};
 use tokio::io::AsyncReadExt;
 use vk_agent_proto::boot::FAILED;
 use vk_driver::agent::{
-    ExecEvent, ExecRequest, ExitStatus, FailureKind, GetTreeRequest, PutTreeRequest, Stdin,
+    ArchiveEvent, ArchiveFormat, ArchiveRequest, ExecEvent, ExecRequest, ExitStatus,
+    ExtractRequest, FailureKind, GetTreeRequest, PutTreeRequest, Stdin,
 };
 use vk_driver::vm::EndCause;
 
@@ -326,6 +327,63 @@ fn f83_a_full_disk_is_the_steps_trouble() {
             "well\n"
         );
     });
+}
+
+#[test]
+fn archives_are_made_and_opened_without_the_images_tools() {
+    let made = on_shared(
+        "mkdir -p /builds/archived/tree && cd /builds/archived/tree && \
+         for i in $(seq 3000); do echo $i > f$i; done && head -c 20000000 /dev/urandom > noise && \
+         chmod 750 f7 && ln -s f7 link && mkdir ../zip ../tarzstd && echo made",
+    );
+    assert_eq!(made.stdout, "made\n");
+    for (format, name) in [
+        (ArchiveFormat::Zip, "zip"),
+        (ArchiveFormat::TarZstd, "tarzstd"),
+    ] {
+        let (bytes, entries, extracted) = RUNTIME.block_on(async {
+            let request = ArchiveRequest {
+                root: "/builds/archived".into(),
+                paths: vec!["tree/".into()],
+                exclude: vec!["**/f1".into()],
+                format,
+                ..ArchiveRequest::default()
+            };
+            let mut stream = SHARED.client.archive(request).await.unwrap();
+            let mut bytes = Vec::new();
+            while let Some(event) = stream.next().await.unwrap() {
+                if let ArchiveEvent::Data(data) = event {
+                    bytes.extend(data);
+                }
+            }
+            let request = ExtractRequest {
+                dest: format!("/builds/archived/{name}"),
+                owner: Some("www-data".into()),
+                max_archive_bytes: 100 << 20,
+                max_entries: 10_000,
+                max_bytes: 100 << 20,
+                ..ExtractRequest::default()
+            };
+            let extracted = SHARED.client.extract(request, bytes.as_slice(), |_| {});
+            let extracted = extracted.await.unwrap();
+            (bytes, stream.summary().unwrap().entries, extracted)
+        });
+        assert!(bytes.len() > 20_000_000);
+        assert_eq!((entries, extracted.entries), (3002, 3002));
+        let same = on_shared(&format!(
+            "cd /builds/archived; diff -r --no-dereference tree {name}/tree; \
+             stat -c '%a %U %n' {name}/tree/f7 {name}/tree/link"
+        ));
+        assert_eq!(
+            same.stdout,
+            format!(
+                "Only in tree: f1\n750 www-data {name}/tree/f7\n777 www-data {name}/tree/link\n"
+            )
+        );
+    }
+    // The agent's own most: below 128 MiB, whatever is archived.
+    let peak = on_shared("rm -rf /builds/archived; grep -o 'VmHWM.*' /proc/1/status | tr -dc 0-9");
+    assert!(peak.stdout.parse::<u64>().unwrap() < 128 << 10, "{peak:?}");
 }
 
 #[test]
