@@ -142,6 +142,7 @@ impl<'a> Writers<'a> {
         let size = work.size();
         let mut queue = self.lock();
         while queue.error.is_none()
+            && !queue.ended
             && (queue.waiting.len() >= MOST_FILES
                 || (queue.bytes > 0 && queue.bytes + size > MOST_WAITING))
         {
@@ -150,7 +151,7 @@ impl<'a> Writers<'a> {
                 .wait(queue)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        if queue.error.is_some() {
+        if queue.error.is_some() || queue.ended {
             return false;
         }
         queue.bytes += size;

@@ -126,30 +126,50 @@ impl Bits<'_> {
 /// Longest code (RFC 1951, 3.2.7).
 const MOST_BITS: u32 = 15;
 
-/// Codes of one alphabet: for each 15 bits what symbol they begin with, and how many bits that has; zero for none.
-struct Table(Vec<u16>);
+/// Codes up to this length are looked up, longer ones are rare and read bit by bit.
+const FAST_BITS: u32 = 11;
+
+/// Codes of one alphabet.
+struct Table {
+    /// For each bits what symbol they begin with (times 16), and how many bits that has; zero for a longer code.
+    fast: Vec<u16>,
+    /// How many codes there are of each length.
+    counts: [u32; MOST_BITS as usize + 1],
+    /// Symbols in the order of their codes.
+    symbols: Vec<u16>,
+}
 
 impl Table {
     fn new() -> Self {
-        Self(vec![0; 1 << MOST_BITS])
+        Self {
+            fast: vec![0; 1 << FAST_BITS],
+            counts: [0; MOST_BITS as usize + 1],
+            symbols: Vec::new(),
+        }
     }
 
     /// From the code lengths (RFC 1951, 3.2.2).
     fn set(&mut self, lengths: &[u8]) {
-        self.0.fill(0);
+        self.fast.fill(0);
+        self.symbols.clear();
         let mut code = 0u32;
-        for bits in 1..=MOST_BITS {
+        for (bits, count) in (0..).zip(&mut self.counts).skip(1) {
+            *count = 0;
             for (symbol, _) in (0u16..)
                 .zip(lengths)
                 .filter(|(_, len)| u32::from(**len) == bits)
             {
-                let reversed = code.reverse_bits() >> (32 - bits);
-                let entry = symbol << 4 | u16::try_from(bits).unwrap_or_default();
-                let mut at = reversed as usize;
-                while let Some(place) = self.0.get_mut(at) {
-                    *place = entry;
-                    at += 1 << bits;
+                if bits <= FAST_BITS {
+                    let reversed = code.reverse_bits() >> (32 - bits);
+                    let entry = (symbol << 4) | u16::try_from(bits).unwrap_or_default();
+                    let mut at = reversed as usize;
+                    while let Some(place) = self.fast.get_mut(at) {
+                        *place = entry;
+                        at += 1 << bits;
+                    }
                 }
+                *count += 1;
+                self.symbols.push(symbol);
                 code += 1;
             }
             code <<= 1;
@@ -158,10 +178,28 @@ impl Table {
 
     /// The symbol that `bits` begin with, and its length.
     fn look_up(&self, bits: u64) -> Option<(u16, u32)> {
-        let at = usize::try_from(bits & ((1 << MOST_BITS) - 1)).ok()?;
-        let entry = *self.0.get(at)?;
-        let len = u32::from(entry & 15);
-        (len > 0).then_some((entry >> 4, len))
+        let at = usize::try_from(bits & ((1 << FAST_BITS) - 1)).ok()?;
+        match *self.fast.get(at)? {
+            0 => self.read(bits),
+            entry => Some((entry >> 4, u32::from(entry & 15))),
+        }
+    }
+
+    /// As [`Table::look_up`], for codes of any length: those of one length are consecutive numbers.
+    fn read(&self, mut bits: u64) -> Option<(u16, u32)> {
+        let (mut code, mut first, mut index) = (0u32, 0u32, 0u32);
+        for (len, count) in (0..).zip(&self.counts).skip(1) {
+            code |= u32::try_from(bits & 1).ok()?;
+            bits >>= 1;
+            if let Some(place) = code.checked_sub(first).filter(|place| place < count) {
+                let symbol = self.symbols.get((index + place) as usize)?;
+                return Some((*symbol, len));
+            }
+            index += count;
+            first = (first + count) << 1;
+            code <<= 1;
+        }
+        None
     }
 }
 
