@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::golden::uploads;
 use vk_tests::job::{script, variable, with_variables};
+use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 use vk_tests::vk::{JobRun, Vk};
 
 /// A job of project 7 at `server`.
@@ -221,4 +222,86 @@ fn without_a_server_artifacts_are_left_out_with_a_warning() {
         run.text()
     );
     assert_eq!(outcomes(&run), ["skipped"]);
+}
+
+/// Jobs of two hosts share a registry's caches; without the registry, a job goes on without them.
+#[test]
+fn a_registry_keeps_caches_between_hosts_and_its_absence_costs_no_job() {
+    let server = GitLab::start();
+    let mut registry = Registry::with(Demands {
+        tls: true,
+        login: true,
+    });
+    let files = Vk::new();
+    let write = |name: &str, text: &str| {
+        let path = files.dir().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    write("ca.pem", registry.ca_pem());
+    write("password", PASSWORD);
+    let config = write(
+        "config.toml",
+        &format!(
+            "[cache]\nregistry = \"{}\"\nrepo = \"team/vk\"\nusername = \"{USER}\"\n\
+             password_file = \"password\"\n[registries]\nca_files = [\"ca.pem\"]\nunreachable_for = \"1s\"\n",
+            registry.host()
+        ),
+    );
+    let config = ["--config", config.to_str().unwrap()];
+    let with_cache = |id, command: &str| {
+        let mut job = job(&server, id, &[command]);
+        job["cache"] = json!([
+            {"key": "a", "paths": ["a/"], "policy": "pull-push", "fallback_keys": ["b", "c"]},
+            {"key": "d", "paths": ["d/"], "policy": "pull-push"},
+        ]);
+        job
+    };
+
+    let first = with_cache(1, "mkdir a d; echo cached > a/f; echo more > d/f");
+    let stored = Vk::new().run_job(&first, &config);
+    assert_eq!(stored.status, 0, "{}\n{}", stored.text(), stored.stderr);
+    assert_eq!(
+        stored.text().matches("Created cache").count(),
+        2,
+        "{}",
+        stored.text()
+    );
+
+    let found = Vk::new().run_job(&with_cache(2, "cat a/f d/f"), &config);
+    let text = found.text();
+    assert_eq!(found.status, 0, "{text}\n{}", found.stderr);
+    assert_eq!(
+        text.matches("Successfully extracted cache").count(),
+        2,
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("Uploading cache was not needed").count(),
+        2,
+        "{text}"
+    );
+    for run in [&stored, &found] {
+        assert!(!format!("{run:?}").contains(PASSWORD));
+    }
+
+    registry.stop();
+    let without = Vk::new().run_job(&with_cache(3, "mkdir a d; echo x > a/f"), &config);
+    let text = without.text();
+    assert_eq!(without.status, 0, "{text}\n{}", without.stderr);
+    assert!(text.contains("the registry cannot be reached"), "{text}");
+    // One request a stage: the fallback keys and the other cache are not asked for.
+    assert_eq!(text.matches("Checking cache for").count(), 1, "{text}");
+    assert_eq!(
+        text.matches("Skipping cache extraction due to").count(),
+        2,
+        "{text}"
+    );
+    assert_eq!(text.matches("Creating cache").count(), 1, "{text}");
+    assert_eq!(
+        text.matches("Skipping cache archiving due to").count(),
+        1,
+        "{text}"
+    );
+    assert!(text.contains("Job succeeded"), "{text}");
 }

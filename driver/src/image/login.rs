@@ -71,6 +71,20 @@ pub(crate) async fn find(
     (login, warnings)
 }
 
+/// The login that this host has for `repository`, whatever a job brings along. One that cannot be read is told in
+/// vk's own log.
+pub(crate) async fn host_login(
+    repository: &Repository,
+    docker_config: Option<&Path>,
+) -> Option<Credential> {
+    let found = of_host(repository, docker_config?).await;
+    let found = found.unwrap_or_else(|warning| {
+        tracing::warn!("{warning}");
+        None
+    });
+    found.map(|login| login.credential)
+}
+
 async fn of_host(repository: &Repository, path: &Path) -> Result<Option<Login>, String> {
     let config = DockerConfig::read(path)
         .await

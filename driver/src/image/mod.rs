@@ -23,6 +23,7 @@ use std::path::PathBuf;
 
 pub use error::{PullCause, PullError};
 pub use event::PullEvent;
+pub(crate) use login::host_login;
 pub use manage::RemoveError;
 pub use manifest::ManifestError;
 pub use name::NameError;

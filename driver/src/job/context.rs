@@ -17,11 +17,9 @@ use super::script::{ScriptContext, Shell};
 use super::settings::MachineSize;
 use super::stage::Stage;
 use super::variables::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
-use crate::cache::{self, CacheStore};
 use crate::guest::Guest;
 use crate::host::Host;
 use crate::output::TraceConfig;
-use crate::report::chain;
 use crate::size::SizeRequest;
 
 /// One job: what it is, what follows from it, and the guest it runs in.
@@ -217,22 +215,6 @@ impl JobContext {
         if let Some(guest) = self.guest.get() {
             guest.end().await;
         }
-    }
-
-    /// Where the job's caches are; a text says why they are nowhere.
-    pub(super) fn cache_store(&self) -> Result<CacheStore, String> {
-        let job = &self.job;
-        let server = match job.server_url.as_str() {
-            // A job written by hand.
-            "" => "http://localhost",
-            url => url,
-        };
-        let repository = cache::repository(server, job.job.project_id);
-        let repository = repository.map_err(|error| chain(&error))?;
-        let protected = job.sources.protected;
-        let root = self.host.state_path().join("cache");
-        let max_bytes = CacheStore::MAX_FOLDER_BYTES;
-        Ok(CacheStore::folder(root, max_bytes, repository, protected))
     }
 
     /// Takes note of what became of the artifact at `position`.

@@ -11,7 +11,7 @@ use super::transfer::{
 };
 use crate::agent::{ArchiveFormat, ArchiveRequest};
 use crate::cache::keys::{self, Key};
-use crate::cache::{CacheError, CacheStore, Stored};
+use crate::cache::{CacheError, CacheStore, Stored, place};
 use crate::job::context::{JobContext, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::machine::StageFailure;
@@ -31,7 +31,7 @@ pub(super) async fn restore(
 ) -> Result<(), StageFailure> {
     let environment = context.environment_at(moment.status);
     noting(&mut io, |notes| async move {
-        let mut caches = Caches::new(context, &environment, &notes);
+        let mut caches = Caches::new(context, &environment, &notes).await;
         for cache in &context.job.caches {
             if has_content(&cache.paths, cache.untracked) {
                 caches.restore(cache).await?;
@@ -51,7 +51,7 @@ pub(super) async fn save(
 ) -> Result<(), StageFailure> {
     let environment = context.environment_at(moment.status);
     noting(&mut io, |notes| async move {
-        let mut caches = Caches::new(context, &environment, &notes);
+        let mut caches = Caches::new(context, &environment, &notes).await;
         for cache in &context.job.caches {
             if cache.when.applies(success) && has_content(&cache.paths, cache.untracked) {
                 caches.save(cache).await?;
@@ -103,12 +103,17 @@ impl From<PackError> for Trouble {
 }
 
 impl<'a> Caches<'a> {
-    fn new(context: &'a JobContext, environment: &'a JobEnvironment, notes: &'a Notes) -> Self {
+    async fn new(
+        context: &'a JobContext,
+        environment: &'a JobEnvironment,
+        notes: &'a Notes,
+    ) -> Self {
+        let limit = environment.settings().cache_request_timeout;
         Self {
             context,
             environment,
             notes,
-            store: context.cache_store(),
+            store: place::of_job(&context.host, &context.job, limit).await,
             is_unavailable: false,
         }
     }
