@@ -270,7 +270,8 @@ fn streams_of_several_members_are_one() {
 #[test]
 fn what_follows_the_end_of_the_tar_stream_is_read_and_hashed_only() {
     let mut tar = layer(&[Entry::file("a", "x")]);
-    tar.extend(noise(1_000_000, 1));
+    // More than what is in flight between the threads.
+    tar.extend(noise(5_000_000, 1));
     let mut rest = &tar[..];
 
     let image = convert_streams(

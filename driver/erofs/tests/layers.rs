@@ -315,16 +315,16 @@ fn names_are_found_through_symbolic_links_inside_the_image() {
             Entry::folder("usr/lib").mode(0o711),
             Entry::symlink("lib", "usr/lib"),
             Entry::symlink("usr/up", "../../../../usr/./lib/"),
-            Entry::symlink("usr/abs", "/lib"),
+            Entry::symlink("usr/local/abs", "/lib"),
             Entry::symlink("ahead", "not/there/yet"),
         ],
         vec![
             Entry::file("lib/1", ""),
             Entry::file("usr/up/2", ""),
-            Entry::file("usr/abs/3", ""),
+            Entry::file("usr/local/abs/3", ""),
             Entry::file("ahead/4", ""),
             Entry::hard_link("5", "lib/1"),
-            Entry::file("usr/abs/.wh.2", ""),
+            Entry::file("usr/local/abs/.wh.2", ""),
         ],
         vec![Entry::file("lib/.wh.1", "")],
     ]);
@@ -340,10 +340,11 @@ fn names_are_found_through_symbolic_links_inside_the_image() {
             "not/there/yet",
             "not/there/yet/4",
             "usr",
-            "usr/abs",
             "usr/lib",
             "usr/lib/2",
             "usr/lib/3",
+            "usr/local",
+            "usr/local/abs",
             "usr/up"
         ]
     );
