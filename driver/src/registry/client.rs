@@ -62,7 +62,8 @@ impl Default for RegistryOptions {
     }
 }
 
-/// A client of registries. Clones share connections and tokens.
+/// A client of registries. Clones share connections and tokens. Its connections live in the tokio runtime that it was
+/// first used in: use it in no other.
 #[derive(Clone)]
 pub struct RegistryClient {
     shared: Arc<Shared>,

@@ -185,7 +185,9 @@ impl Exchange {
                 before = now;
             }
         };
-        Reply::receive(send, self.timeout, self.stall).await
+        let mut reply = Reply::receive(send, self.timeout, self.stall).await?;
+        reply.shown = pass.cloned();
+        Ok(reply)
     }
 }
 
@@ -233,6 +235,8 @@ pub(crate) struct Reply {
     /// When the whole request must be over, and the limit this comes from.
     deadline: Option<(Instant, Duration)>,
     stall: Duration,
+    /// The `Authorization` that the request had.
+    shown: Option<HeaderValue>,
 }
 
 impl Reply {
@@ -248,6 +252,7 @@ impl Reply {
             response,
             deadline,
             stall,
+            shown: None,
         })
     }
 
@@ -335,7 +340,8 @@ pub(crate) async fn failure_of(mut reply: Reply, credential: Option<&Credential>
     let retry_after = retry_after(reply.headers());
     // A text that does not arrive is not missed.
     let body = reply.read_all(MAX_ERROR_ANSWER).await.unwrap_or_default();
-    let message = message(&body, credential);
+    let secrets = secrets(credential, reply.shown.as_ref());
+    let message = message(&body, &secrets);
     let code = status.as_u16();
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryErrorKind::Denied {
@@ -379,8 +385,15 @@ struct ErrorEntry {
     message: String,
 }
 
+/// What a request told of a login: the secret itself, and what was made of it.
+fn secrets<'a>(credential: Option<&'a Credential>, shown: Option<&'a HeaderValue>) -> Vec<&'a str> {
+    let shown = shown.and_then(|shown| Some(shown.to_str().ok()?.split_once(' ')?.1));
+    let secrets = credential.map(Credential::secret).into_iter().chain(shown);
+    secrets.filter(|secret| !secret.is_empty()).collect()
+}
+
 /// The first error's text, fit for a line of a log, without the login if the registry sends it back.
-fn message(body: &[u8], credential: Option<&Credential>) -> String {
+fn message(body: &[u8], secrets: &[&str]) -> String {
     let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) else {
         return String::new();
     };
@@ -392,10 +405,9 @@ fn message(body: &[u8], credential: Option<&Credential>) -> String {
     } else {
         &error.message
     };
-    let text = match credential.map(Credential::secret) {
-        Some(secret) if !secret.is_empty() => text.replace(secret, "[MASKED]"),
-        _ => text.clone(),
-    };
+    let text = secrets.iter().fold(text.clone(), |text, secret| {
+        text.replace(secret, "[MASKED]")
+    });
     text.chars()
         .map(|character| {
             if character.is_control() {
@@ -416,13 +428,10 @@ mod tests {
     fn a_registrys_words_fit_in_a_line() {
         let body = br#"{"errors":[{"code":"X","message":"a\nb\u001b[31m"}]}"#;
 
-        assert_eq!(message(body, None), "a b [31m");
-        assert_eq!(
-            message(br#"{"errors":[{"code":"DENIED"}]}"#, None),
-            "DENIED"
-        );
-        assert_eq!(message(b"<html>", None), "");
-        assert_eq!(message(br#"{"errors":[]}"#, None), "");
+        assert_eq!(message(body, &[]), "a b [31m");
+        assert_eq!(message(br#"{"errors":[{"code":"DENIED"}]}"#, &[]), "DENIED");
+        assert_eq!(message(b"<html>", &[]), "");
+        assert_eq!(message(br#"{"errors":[]}"#, &[]), "");
     }
 
     #[test]
@@ -431,9 +440,11 @@ mod tests {
             username: "me".to_owned(),
             password: "hush".to_owned(),
         };
-        let body = br#"{"errors":[{"message":"bad password hush"}]}"#;
+        let shown = HeaderValue::from_static("Basic bWU6aHVzaA==");
+        let secrets = secrets(Some(&credential), Some(&shown));
+        let body = br#"{"errors":[{"message":"bad password hush in bWU6aHVzaA=="}]}"#;
 
-        assert_eq!(message(body, Some(&credential)), "bad password [MASKED]");
+        assert_eq!(message(body, &secrets), "bad password [MASKED] in [MASKED]");
     }
 
     #[test]
