@@ -28,4 +28,5 @@ pub mod sources;
 pub mod spool;
 pub mod state;
 mod sys;
+mod tls;
 pub mod vm;

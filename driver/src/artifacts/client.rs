@@ -6,10 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use reqwest::{Method, Response, StatusCode};
+use rustls::ClientConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
@@ -309,21 +307,10 @@ fn over(limit: Duration) -> String {
     )
 }
 
-/// TLS 1.2 or newer, with the host's roots and those of `ca_pem`.
+/// TLS 1.2 or newer, with the host's roots and those of `ca_pem`, if there is anything in it.
 fn tls(ca_pem: Option<&str>) -> Result<ClientConfig, ClientError> {
-    let mut roots = RootCertStore::empty();
-    let host = rustls_native_certs::load_native_certs();
-    for error in &host.errors {
-        tracing::debug!(%error, "cannot read all of the host's certificates");
-    }
-    roots.add_parsable_certificates(host.certs);
-    for certificate in CertificateDer::pem_slice_iter(ca_pem.unwrap_or_default().as_bytes()) {
-        let bad = |cause: String| ClientError::Certificates(cause);
-        let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| bad(error.to_string()))?;
-    }
+    let pem = ca_pem.filter(|pem| !pem.trim().is_empty());
+    let roots = crate::tls::roots(pem).map_err(ClientError::Certificates)?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder
         .with_safe_default_protocol_versions()

@@ -10,12 +10,12 @@ use std::time::Duration;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::error::RegistryErrorKind;
 use super::retry::Trouble;
+use crate::tls;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -149,29 +149,9 @@ impl Transport {
 
     /// The host's roots and the configured ones.
     fn roots(&self) -> Result<RootCertStore, RegistryErrorKind> {
-        let mut roots = RootCertStore::empty();
-        let host = rustls_native_certs::load_native_certs();
-        for error in &host.errors {
-            tracing::debug!(%error, "cannot read all of the host's certificates");
-        }
-        roots.add_parsable_certificates(host.certs);
-        for pem in &self.ca_pem {
-            let bad = |cause: String| {
-                RegistryErrorKind::Client(format!("the configured CA certificates: {cause}"))
-            };
-            let mut count = 0;
-            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-                roots
-                    .add(certificate)
-                    .map_err(|error| bad(error.to_string()))?;
-                count += 1;
-            }
-            if count == 0 {
-                return Err(bad("no certificate in PEM form".to_owned()));
-            }
-        }
-        Ok(roots)
+        tls::roots(self.ca_pem.iter().map(String::as_str)).map_err(|cause| {
+            RegistryErrorKind::Client(format!("the configured CA certificates: {cause}"))
+        })
     }
 }
 
