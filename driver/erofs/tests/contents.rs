@@ -284,3 +284,14 @@ fn what_follows_the_end_of_the_tar_stream_is_read_and_hashed_only() {
     assert_eq!(image.tree().paths(), ["a"]);
     assert!(rest.is_empty());
 }
+
+/// As `umoci insert` writes them.
+#[test]
+fn a_layer_that_ends_with_its_last_files_contents_is_whole() {
+    let mut bytes = Entry::file("greeting", "hello, ").bytes();
+    bytes.truncate(512 + 7);
+
+    let tree = convert(&[bytes]).unwrap().tree();
+
+    assert_eq!(tree.text("greeting"), "hello, ");
+}

@@ -260,9 +260,17 @@ impl<'a> Reader<'a> {
         while self.contents > 0 {
             self.read(u64::MAX, |_| Ok(()))?;
         }
-        self.contents = std::mem::take(&mut self.filler);
-        while self.contents > 0 {
-            self.read(u64::MAX, |_| Ok(()))?;
+        let mut filler = std::mem::take(&mut self.filler);
+        while filler > 0 {
+            let some = filler.min(self.stream.fill().len() as u64);
+            if some == 0 {
+                // The stream ends with the contents. umoci's `insert` writes such layers, and Go's reader, which is
+                // Docker's, takes them.
+                return Ok(());
+            }
+            self.stream.consume(some as usize);
+            self.offset += some;
+            filler -= some;
         }
         Ok(())
     }
