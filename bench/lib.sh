@@ -46,6 +46,44 @@ milliseconds() {
     took=$(((${EPOCHREALTIME/./} - start) / 1000))
 }
 
+# serve_registry: starts Debian's docker-registry with its store in $work; sets `address` to its host:port. The script's
+# trap calls stop_registry.
+serve_registry() {
+    local try
+    cat >"$work/registry.yml" <<CONFIG
+version: 0.1
+log: {accesslog: {disabled: true}}
+storage: {filesystem: {rootdirectory: $work/registry}}
+http: {addr: "127.0.0.1:0", secret: bench}
+CONFIG
+    docker-registry serve "$work/registry.yml" 2>"$work/registry.log" &
+    registry=$!
+    address=
+    for ((try = 0; try < 100; try++)); do
+        address=$(sed -n 's/.*listening on \([0-9.:]*\).*/\1/p' "$work/registry.log")
+        [[ -z $address ]] || return 0
+        sleep 0.1
+    done
+    die "docker-registry does not start: $(cat -- "$work/registry.log")"
+}
+
+stop_registry() {
+    [[ -z ${registry-} ]] || kill "$registry"
+    registry=
+}
+
+# push_layer LAYER.tar IMAGE: pushes an image of this one layer, gzipped, to the registry; sets `packed` to the layer's
+# size then, in bytes.
+push_layer() {
+    umoci init --layout "$work/made"
+    umoci new --image "$work/made:latest"
+    umoci raw add-layer --image "$work/made:latest" "$1" >"$work/output" 2>&1
+    skopeo copy -q --dest-tls-verify=false "oci:$work/made:latest" "docker://$2"
+    # shellcheck disable=SC2034 # read by the benchmarks
+    packed=$(find "$work/made/blobs" -type f -printf '%s\n' | sort -n | tail -n 1)
+    rm -rf -- "$work/made"
+}
+
 # median NUMBER...: the lower one of two in the middle.
 median() {
     printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"
