@@ -136,6 +136,7 @@ pub async fn run_command(
         image = RootImage::find(host, &spec.image, io.pulling) => image?,
         _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
     };
+    let request = request(&image, spec)?;
     let guest_spec = GuestSpec {
         image,
         size,
@@ -147,7 +148,7 @@ pub async fn run_command(
     };
     (io.booted)();
     let end = tokio::select! {
-        end = run_in(&guest, spec, &mut io) => end,
+        end = run_in(&guest, request, &mut io) => end,
         cause = guest.lost() => Err(CommandError::MachineLost { cause }),
     };
     let end = match end {
@@ -164,10 +165,9 @@ pub async fn run_command(
 
 async fn run_in(
     guest: &Guest,
-    spec: CommandSpec,
+    request: ExecRequest,
     io: &mut CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
-    let request = request(guest.image(), spec)?;
     if let Some(folder) = &request.cwd {
         guest.make_folder(folder, None).await?;
     }

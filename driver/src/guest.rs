@@ -45,7 +45,7 @@ pub struct Guest {
     run_dir: Mutex<Option<RunDir>>,
     work_dir: PathBuf,
     /// Kept from removal as long as it is booted.
-    image: RootImage,
+    _image: RootImage,
 }
 
 /// Why there is no guest.
@@ -167,7 +167,7 @@ impl Guest {
             size: spec.size,
             run_dir,
             work_dir,
-            image: spec.image,
+            _image: spec.image,
         })
     }
 
@@ -193,12 +193,6 @@ impl Guest {
             .put_tree(request, EMPTY_TAR.as_slice())
             .await
             .map(|_| ())
-    }
-
-    /// What it booted.
-    #[must_use]
-    pub fn image(&self) -> &RootImage {
-        &self.image
     }
 
     /// Size of the VM.

@@ -53,7 +53,6 @@ fn bad_usage_is_told_on_standard_error_with_status_2() {
         &["gitlab", "run"],
         &["gitlab", "run", "job.json", "--timestamps", "maybe"],
         &["gitlab", "run", "job.json", "--output-limit", "0"],
-        &["run", "local/default"],
         &["image"],
         &["image", "pull"],
         &["image", "rm"],
