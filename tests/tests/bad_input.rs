@@ -187,7 +187,7 @@ fn a_platform_that_cannot_run_here_is_refused() {
         "executor_opts": {"docker": {"platform": "linux/arm64"}},
     });
 
-    refused(&job, "configuration");
+    refused(&job, "image_pull");
 }
 
 #[test]
