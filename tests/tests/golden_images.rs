@@ -51,7 +51,11 @@ impl Site {
             .render("127.0.0.1:1")
             .replace("@REGISTRY@", self.registry.host());
         let response: Value = serde_json::from_str(&text).unwrap();
-        let run = self.vk.second().run_job(&response, &[]);
+        let vk = self.vk.second();
+        let config = vk.dir().join("config.toml");
+        // By default it is tried for 90 s.
+        std::fs::write(&config, "[registries]\nunreachable_for = \"1s\"\n").unwrap();
+        let run = vk.run_job(&response, &["--config", config.to_str().unwrap()]);
         (job, run)
     }
 
