@@ -164,6 +164,7 @@ fn a_configuration_names_authorities_and_a_helper_program_logs_in() {
         command
             .env("HOME", vk.dir())
             .env_remove("DOCKER_CONFIG")
+            .env_remove("XDG_CONFIG_HOME")
             .env("PATH", search);
         command.output().unwrap()
     };

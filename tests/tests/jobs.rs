@@ -148,27 +148,6 @@ fn the_exit_code_of_the_failing_line_is_the_jobs() {
 }
 
 #[test]
-fn artifacts_caches_and_dependencies_are_named_when_they_are_skipped() {
-    let mut job = script(&["true"]);
-    job["artifacts"] = json!([{"name": "binaries", "paths": ["bin/"], "when": "always"}]);
-    job["cache"] = json!([{"key": "deps", "paths": ["vendor/"], "policy": "pull-push"}]);
-    job["dependencies"] = json!([
-        {"id": 7, "name": "compile", "token": "t", "artifacts_file": {"filename": "a.zip", "size": 1}}
-    ]);
-
-    let run = Vk::new().run_job(&job, &[]);
-
-    assert_eq!(run.status, 0, "{}", run.text());
-    for skipped in ["\"binaries\"", "\"deps\"", "compile (7)"] {
-        assert!(
-            run.text().contains(skipped),
-            "no {skipped} in {}",
-            run.text()
-        );
-    }
-}
-
-#[test]
 fn a_time_limit_beyond_all_clocks_is_no_limit() {
     let mut job = script(&["true"]);
     job["runner_info"]["timeout"] = i64::MAX.into();
