@@ -1,6 +1,5 @@
 //! Calls to GitLab: connections, redirects, time-outs and repetitions.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +17,7 @@ use super::redirect::{self, Hop, MAX_REDIRECTS, RedirectError};
 use super::retry;
 use crate::notes::Notes;
 use crate::output::helper::Level;
+use crate::registry::root_cause;
 
 /// How long a connection may take to come about (facts, wire §1.1: dial and TLS handshake).
 const CONNECT_LIMIT: Duration = Duration::from_secs(40);
@@ -325,18 +325,6 @@ fn is_loopback(url: &Url) -> bool {
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     }
-}
-
-/// The innermost cause: the outer ones name URLs, which may hold signatures.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    if cause.is::<reqwest::Error>() {
-        return "the request failed".to_owned();
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

@@ -27,3 +27,4 @@ pub use push::Pushed;
 pub(crate) use reference::same_registry;
 pub use reference::{DEFAULT_REGISTRY, Reference, ReferenceError, Repository};
 pub use retry::RetryPolicy;
+pub(crate) use transport::root_cause;
