@@ -32,8 +32,8 @@ pub(crate) fn read(agent: &Agent) -> Result<Stats, Failure> {
     let disk = statvfs(&agent.scratch)
         .map_err(|errno| Failure::io("cannot ask the scratch disk", &errno.into()))?;
     Ok(Stats {
-        mem_total: mem_total(&memory),
-        mem_available: kib(&memory, "MemAvailable:"),
+        mem_total: kib(&memory, "MemTotal:"),
+        mem_available: mem_available(&memory),
         cpu_busy_ms: ms(busy),
         cpu_idle_ms: ms(idle),
         load_1m: number(&proc("loadavg")?),
@@ -45,9 +45,9 @@ pub(crate) fn read(agent: &Agent) -> Result<Stats, Failure> {
     })
 }
 
-/// Memory that the kernel manages, in bytes, from the text of meminfo.
-pub(crate) fn mem_total(meminfo: &str) -> u64 {
-    kib(meminfo, "MemTotal:")
+/// Memory that new programs may have without others' being evicted, in bytes, from the text of meminfo.
+pub(crate) fn mem_available(meminfo: &str) -> u64 {
+    kib(meminfo, "MemAvailable:")
 }
 
 fn read_proc(agent: &Agent, name: &str) -> io::Result<String> {

@@ -187,6 +187,38 @@ fn the_limits_of_all_commands_are_out_of_reach_and_cgroups_can_be_used() {
 }
 
 #[test]
+fn commands_meet_their_limits_before_the_kernel_meets_its_own() {
+    for memory_mib in [256, 512, 2048] {
+        let options = Options {
+            memory_mib,
+            ..Options::default()
+        };
+        let script = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/pids.max; \
+                      sed -n 's/^MemAvailable: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo";
+        let outcome = RUNTIME.block_on(async { Guest::boot(&options).await.bash(script).await });
+
+        let numbers: Vec<u64> = outcome
+            .stdout
+            .lines()
+            .map(|line| line.parse().unwrap())
+            .collect();
+        let [most, processes, available] = numbers.as_slice() else {
+            panic!("{outcome:?}");
+        };
+        let available = available << 10;
+        assert!(
+            *most > available / 2 && *most < available - (16 << 20),
+            "{memory_mib} MiB: {most} of {available}"
+        );
+        // A process of a shell costs a quarter of a MiB.
+        assert!(
+            *processes >= 128 && processes << 18 < *most,
+            "{memory_mib} MiB: {processes}"
+        );
+    }
+}
+
+#[test]
 fn cgroups_of_commands_go_with_them_even_with_some_inside() {
     on_shared(
         "c=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup); mkdir -p $c/a/b; \

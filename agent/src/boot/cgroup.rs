@@ -26,16 +26,18 @@ const MOUNT: &str = "/sys/fs/cgroup";
 /// The cgroup of all commands.
 const COMMANDS: &str = "/sys/fs/cgroup/vk";
 
-/// Memory kept from commands, for the agent (a few MiB, and up to half a MiB for each command) and the kernel's
-/// own needs that no cgroup pays for, in bytes.
+/// Memory kept from commands, of what is available before the first of them, in bytes: for the agent (a few MiB, and up
+/// to half a MiB for each command) and the kernel's own needs that no cgroup pays for. Commands must meet their limit
+/// before the kernel meets its own: else it takes back pages of programs that run, the agent waits for memory with
+/// everybody, and minutes pass before anything is killed.
 const RESERVED: u64 = 32 << 20;
 
 /// Threads kept from commands, for agent and kernel.
 const RESERVED_THREADS: u64 = 512;
 
-/// Memory for each process or thread that commands may have, in bytes: a shell's least. A guest that lets more start
-/// than its memory holds spends its time evicting them, and needs as long to bury them.
-const MEMORY_PER_THREAD: u64 = 256 << 10;
+/// Memory for each process or thread that commands may have, in bytes: twice a shell's least. A guest that lets more
+/// start than its memory holds spends its time evicting them, and needs as long to bury them.
+const MEMORY_PER_THREAD: u64 = 512 << 10;
 
 /// The calling thread's cgroup namespace.
 const NAMESPACE: &str = "/proc/thread-self/ns/cgroup";
@@ -97,9 +99,9 @@ fn enable(cgroup: BorrowedFd<'_>, controllers: &str) -> io::Result<()> {
 
 fn memory_max() -> io::Result<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo")?;
-    let total = crate::stats::mem_total(&meminfo);
+    let available = crate::stats::mem_available(&meminfo);
     // In a very small guest a fixed share would be most of it.
-    Ok(total - RESERVED.min(total / 4))
+    Ok(available - RESERVED.min(available / 4))
 }
 
 fn pids_max(memory: u64) -> io::Result<u64> {
