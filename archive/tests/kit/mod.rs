@@ -145,7 +145,7 @@ pub fn run(program: &str, args: &[&str], folder: &Path) -> Output {
         .current_dir(folder)
         .env("LC_ALL", "C.UTF-8")
         .output()
-        .unwrap_or_else(|error| panic!("{program} is needed ({error}): run ./setup --tools-only"));
+        .unwrap_or_else(|error| panic!("{program} is needed ({error}): run ./setup --for-tests"));
     assert!(
         output.status.success(),
         "{program} {args:?}: {}{}",
