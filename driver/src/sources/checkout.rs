@@ -116,6 +116,7 @@ async fn checkout_with(
         project: folder.project(),
         group: Group::start().map_err(CheckoutError::io("start", Path::new("/bin/sh")))?,
         rewriter,
+        max_alloc_bytes: request.max_alloc_bytes,
         bound: Bound {
             folder: folder.path.clone(),
             max_bytes: request.max_tree_bytes.saturating_mul(2),
@@ -358,6 +359,7 @@ mod tests {
             guest_config: None,
             cache: None,
             max_tree_bytes: 1 << 30,
+            max_alloc_bytes: CheckoutRequest::MAX_ALLOC_BYTES,
             stall_after: Duration::from_secs(1),
         };
         let nowhere = vec![("PATH".into(), "/nonexistent".into())];

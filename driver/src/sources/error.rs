@@ -124,6 +124,10 @@ impl CheckoutError {
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
+            Self::Git {
+                failure: GitFailure::TooLarge,
+                ..
+            } => Failure::Configuration,
             Self::Git { .. } => Failure::ExternalDependency,
             Self::BadSources { .. }
             | Self::BadToken
@@ -157,13 +161,19 @@ pub enum GitFailure {
     /// The repository lacks a ref that was asked for.
     #[error("the repository does not have the ref")]
     MissingRef,
+    /// A file or object takes more memory than git may have here.
+    #[error(
+        "the repository has a file that git would hold in memory whole, and it is too large for that"
+    )]
+    TooLarge,
     /// Something else: its lines tell.
     #[error("see its output")]
     Other,
 }
 
 /// Words of git and curl (untranslated), and what they mean. The first that is found counts.
-const SIGNS: [(&str, GitFailure); 31] = [
+const SIGNS: [(&str, GitFailure); 32] = [
+    ("attempting to allocate", GitFailure::TooLarge),
     ("reference is not a tree", GitFailure::MissingCommit),
     ("unable to read tree", GitFailure::MissingCommit),
     ("not our ref", GitFailure::MissingCommit),

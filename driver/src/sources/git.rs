@@ -64,6 +64,8 @@ pub(super) struct Git<'a> {
     pub(super) group: Group,
     /// What is replaced in git's lines.
     pub(super) rewriter: Rewriter,
+    /// Most bytes that git may allocate at once.
+    pub(super) max_alloc_bytes: u64,
     /// How much of the disk the checkout may take.
     pub(super) bound: Bound,
     /// Where lines go.
@@ -339,7 +341,7 @@ impl Git<'_> {
         })
     }
 
-    fn environment(&self) -> [(&'static str, OsString); 16] {
+    fn environment(&self) -> [(&'static str, OsString); 17] {
         let home = self.home.clone().into_os_string();
         let ceiling = self.home.parent().unwrap_or(&self.home);
         [
@@ -358,6 +360,7 @@ impl Git<'_> {
             // Tickets of this host's user are not for servers of a repository's choice.
             ("KRB5CCNAME", "FILE:/nonexistent".into()),
             ("GIT_PAGER", "cat".into()),
+            ("GIT_ALLOC_LIMIT", self.max_alloc_bytes.to_string().into()),
             // The reflog would name this host's user otherwise.
             ("GIT_COMMITTER_NAME", REFLOG_NAME.into()),
             ("GIT_COMMITTER_EMAIL", REFLOG_EMAIL.into()),

@@ -106,6 +106,7 @@ mod tests {
             guest_config: None,
             cache: None,
             max_tree_bytes: 0,
+            max_alloc_bytes: CheckoutRequest::MAX_ALLOC_BYTES,
             stall_after: Duration::ZERO,
         };
         let tar = guest_files(&request, tmp_dir.to_str().unwrap(), Some("/ca.pem")).unwrap();

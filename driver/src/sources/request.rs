@@ -100,11 +100,18 @@ pub struct CheckoutRequest<'a> {
     /// disk holds no more. On this host's disk, objects and files may take twice as much, save for what comes in the
     /// moments between two looks at it.
     pub max_tree_bytes: u64,
+    /// Most bytes that git may allocate at once on this host (`GIT_ALLOC_LIMIT`, git's `wrapper.c`). A repository decides
+    /// what git holds in memory whole: what its attributes have re-encoded, what its packs have as deltas.
+    pub max_alloc_bytes: u64,
     /// How long a transfer may bring nothing before it fails.
     pub stall_after: Duration,
 }
 
 impl CheckoutRequest<'_> {
+    /// Default of [`CheckoutRequest::max_alloc_bytes`]. git streams what is larger than half of it
+    /// (`core.bigFileThreshold`) and needs no conversion.
+    pub const MAX_ALLOC_BYTES: u64 = 1 << 30;
+
     /// Default of [`CheckoutRequest::stall_after`]. While a server packs, it sends a byte at least every five
     /// seconds (git's `uploadpack.keepAlive`), but it may take long to answer at first.
     pub const STALL_AFTER: Duration = Duration::from_secs(120);

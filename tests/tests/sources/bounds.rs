@@ -50,6 +50,37 @@ async fn run(
     (bench, result)
 }
 
+/// The host's memory is not the job's.
+#[tokio::test]
+async fn a_file_that_git_would_hold_in_memory_whole_is_refused_when_it_is_large() {
+    let (_server, sources) = serve(|origin, _| {
+        write(&origin.join("big"), &vec![0; 32 << 20]);
+        commit_all(origin, "big");
+        write(
+            &origin.join(".gitattributes"),
+            b"big working-tree-encoding=UTF-16LE\n",
+        );
+        // The file itself stays as it is in the index.
+        git(origin, &["add", ".gitattributes"], &[]);
+        git(origin, &["commit", "--quiet", "-m", "encoded"], &[]);
+    });
+
+    for (max_alloc_bytes, fits) in [(16 << 20, false), (256 << 20, true)] {
+        let (_bench, result) = run(&sources, "--quiet", |request| {
+            request.max_alloc_bytes = max_alloc_bytes;
+        })
+        .await;
+
+        match result {
+            Ok(_) => assert!(fits),
+            Err(error) => {
+                assert!(!fits, "{error}");
+                assert_eq!(error.failure(), Failure::Configuration, "{error}");
+            }
+        }
+    }
+}
+
 /// A repository with a submodule, whose file does not compress.
 fn with_submodule(origin: &Path, repos: &Repos) {
     let library = tempfile::tempdir().unwrap();

@@ -118,6 +118,7 @@ pub(crate) fn request<'a>(sources: &'a Sources, flags: &'a Flags) -> CheckoutReq
         guest_config: None,
         cache: None,
         max_tree_bytes: 1 << 30,
+        max_alloc_bytes: CheckoutRequest::MAX_ALLOC_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
     }
 }

@@ -25,6 +25,9 @@ use crate::sources::{
     Strategy, Stream, Submodules, checkout, guest_files, tar_stream,
 };
 
+/// Most bytes of lines that are kept for a trace that is behind, whatever its own limit.
+const MAX_LINES: u64 = 16 << 20;
+
 /// Runs the stage.
 pub(super) async fn run(
     context: &JobContext,
@@ -117,10 +120,11 @@ async fn check_out(
         guest_config: Some(&guest_config),
         cache: cache.as_ref(),
         max_tree_bytes: SCRATCH_BYTES,
+        max_alloc_bytes: CheckoutRequest::MAX_ALLOC_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
     };
 
-    let lines = Lines::new(job.trace.limit_bytes);
+    let lines = Lines::new(job.trace.limit_bytes.min(MAX_LINES));
     let mut take = |line: SourceLine| lines.push(&line);
     let StageIo { out, stop } = io;
     let stopped = async {
@@ -270,6 +274,7 @@ fn put_request(dest: &str, wipe: bool, owner: Option<&str>) -> PutTreeRequest {
 struct Lines {
     waiting: Mutex<Waiting>,
     arrived: Notify,
+    /// Bytes of all lines together, those sent on too.
     limit: u64,
 }
 
