@@ -89,6 +89,35 @@ fn a_failed_attempt_at_the_sources_is_tried_again_as_often_as_the_job_asks() {
     );
 }
 
+/// The project's folder may be there before its first checkout: made for a user who could not, by a hook, or as a
+/// folder of the image.
+#[test]
+fn an_attempt_that_failed_before_there_was_a_repository_is_tried_again() {
+    let (server, mut job) = job("29-clone", &["cat README.md"]);
+    let attempts = serde_json::json!({"key": "GET_SOURCES_ATTEMPTS", "value": "2"});
+    job["variables"].as_array_mut().unwrap().push(attempts);
+    let mut of_user = job.clone();
+    of_user["image"] =
+        serde_json::json!({"name": "", "executor_opts": {"docker": {"user": "nobody"}}});
+    let mut of_hook = job.clone();
+    of_hook["hooks"] = serde_json::json!([
+        {"name": "pre_get_sources_script", "script": ["mkdir -p \"$CI_PROJECT_DIR\""]}
+    ]);
+    let clone_path = serde_json::json!({"key": "GIT_CLONE_PATH", "value": "$CI_BUILDS_DIR"});
+    job["variables"].as_array_mut().unwrap().push(clone_path);
+
+    for job in [of_user, of_hook, job] {
+        server.inject("web.git", Fault::Status(500), 1);
+        let run = Vk::new().run_job(&job, &[]);
+        assert_eq!(
+            run.result["failure"],
+            Value::Null,
+            "{run:?}\n{}",
+            run.text()
+        );
+    }
+}
+
 /// Facts, build §3.5-4 and §1.5.3.
 #[test]
 fn lfs_files_are_real_in_the_guest_and_a_policy_s_lines_come_before_the_script() {

@@ -535,6 +535,22 @@ fn cleanup_removes_file_variables_and_what_was_planted_in_git() {
 }
 
 #[test]
+fn a_folder_that_is_no_repository_yet_does_not_fail_clear_worktree() {
+    let job = job(vec![], &[]);
+    let guest = Guest::new();
+    std::fs::create_dir_all(&guest.environment(&job).dirs().project).unwrap();
+    for interpreter in &ALL {
+        let script = guest.script(&job, &Stage::ClearWorktree, interpreter.shell);
+        let output = interpreter.run(&script);
+        assert!(
+            output.status.success(),
+            "{}: {output:?}",
+            interpreter.name()
+        );
+    }
+}
+
+#[test]
 fn without_git_in_the_guest_cleanup_and_clear_worktree_are_silent() {
     let bin = tempfile::tempdir().unwrap();
     for tool in ["mkdir", "touch", "rm", "find", "chmod", "true"] {

@@ -133,7 +133,9 @@ fn clear_worktree(context: &ScriptContext<'_>) -> Writer {
     writer.notice("Deleting tracked and untracked files...");
     if context.has_git {
         let project = &context.environment.dirs().project;
-        writer.if_directory(project, |writer| {
+        // A failed attempt leaves no repository here, and the folder may be there for other reasons: the next one
+        // empties it.
+        writer.if_directory(&format!("{project}/.git"), |writer| {
             writer.cd(project);
             writer.command(&["git", "rm", "-rf", "--ignore-unmatch", "--quiet", "."]);
             writer.command(&["git", "clean", "-ffdx", "-q"]);
