@@ -91,6 +91,25 @@ fn secrets_and_run_are_refused() {
 }
 
 #[test]
+fn a_refusal_is_told_as_the_job_wants_its_trace() {
+    let unstamped = variable("FF_TIMESTAMPS", "false");
+    let mut secrets = script(&["true"]);
+    secrets["secrets"] = json!({"TOKEN": {"vault": {"path": "x"}}});
+    let of_response = with_variables(secrets, std::slice::from_ref(&unstamped));
+    let outside = variable("GIT_CLONE_PATH", "/etc/corp-abcdefghij");
+    let mut of_driver = with_variables(script(&["true"]), &[unstamped, outside]);
+    of_driver["features"] = json!({"token_mask_prefixes": ["corp-"]});
+
+    for job in [of_response, of_driver] {
+        let run = refused(&job, "configuration");
+
+        let stamped = run.text().lines().any(|line| line.starts_with("20"));
+        assert!(!stamped, "{run:?}");
+        assert!(!run.text().contains("abcdefghij"), "{run:?}");
+    }
+}
+
+#[test]
 fn a_file_variable_cannot_leave_its_folder() {
     for key in ["../../x", "a/b", "..", ""] {
         let file = json!({"key": key, "value": "v", "file": true});

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use vk_hub_proto::job::variables::Variables;
 use vk_hub_proto::job::{Artifact, ArtifactOutcome, ArtifactResult, CiJob, Failure};
 
 use super::JobOptions;
-use super::feature_flags::FeatureFlag;
+use super::feature_flags::{FeatureFlag, FeatureFlags};
 use super::image_process::ImageProcess;
 use super::machine::StageFailure;
 use super::plan::{Cases, Plan};
@@ -62,16 +63,17 @@ impl JobContext {
         host: Arc<Host>,
         job: CiJob,
         options: JobOptions,
-    ) -> Result<Self, RefusedJob> {
+    ) -> Result<Self, Box<RefusedJob>> {
         let environment = match JobEnvironment::new(&job, HostContext::default()) {
             Ok(environment) => environment,
             Err(error) => {
-                return Err(RefusedJob {
+                let variables = Variables::new(job.variables.clone()).expanded();
+                let (flags, _) = FeatureFlags::resolve(&variables);
+                let secrets = secrets_of_refused(&job);
+                return Err(Box::new(RefusedJob {
                     failure: StageFailure::new(error.failure(), error.to_string()),
-                    secrets: secrets_of_refused(&job),
-                    timestamps: options.timestamps.unwrap_or(true),
-                    limit_bytes: job.trace.limit_bytes,
-                });
+                    trace: trace_config(&job, &options, &flags, secrets),
+                }));
             }
         };
         let outcomes = Mutex::new(vec![ArtifactOutcome::Skipped; job.artifacts.len()]);
@@ -130,14 +132,9 @@ impl JobContext {
 
     /// How the trace is made.
     pub(super) fn trace_config(&self) -> TraceConfig {
-        let default = self.environment.is_on(FeatureFlag::Timestamps);
-        TraceConfig {
-            secrets: self.environment.masked_values(&self.job),
-            token_prefixes: self.job.trace.mask_prefixes.clone(),
-            mask_all_default_tokens: self.environment.is_on(FeatureFlag::MaskAllDefaultTokens),
-            timestamps: self.options.timestamps.unwrap_or(default),
-            limit_bytes: self.job.trace.limit_bytes,
-        }
+        let secrets = self.environment.masked_values(&self.job);
+        let flags = self.environment.flags();
+        trace_config(&self.job, &self.options, flags, secrets)
     }
 
     /// The environment as it is while `CI_JOB_STATUS` says `status`.
@@ -242,6 +239,23 @@ impl JobContext {
     /// A private folder on the host, gone with the guest.
     pub(super) fn work_dir(&self) -> Option<PathBuf> {
         self.guest.get().map(|guest| guest.work_dir().to_owned())
+    }
+}
+
+fn trace_config(
+    job: &CiJob,
+    options: &JobOptions,
+    flags: &FeatureFlags,
+    secrets: Vec<String>,
+) -> TraceConfig {
+    TraceConfig {
+        secrets,
+        token_prefixes: job.trace.mask_prefixes.clone(),
+        mask_all_default_tokens: flags.is_on(FeatureFlag::MaskAllDefaultTokens),
+        timestamps: options
+            .timestamps
+            .unwrap_or_else(|| flags.is_on(FeatureFlag::Timestamps)),
+        limit_bytes: job.trace.limit_bytes,
     }
 }
 

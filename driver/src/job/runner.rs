@@ -69,7 +69,7 @@ pub async fn run_job(
     let meter = UsageMeter::start();
     let context = match JobContext::new(host, job, options) {
         Ok(context) => Arc::new(context),
-        Err(refused) => return refuse_job(refused, run).await,
+        Err(refused) => return refuse_job(*refused, run).await,
     };
     let mut printer = Printer::new(context.trace_config(), context.job.trace.sections);
     printer.header(&context);
@@ -97,29 +97,18 @@ pub async fn run_job(
 pub struct RefusedJob {
     /// Why.
     pub failure: StageFailure,
-    /// Values to mask in the trace and in the result's message.
-    pub secrets: Vec<String>,
-    /// Whether lines are stamped.
-    pub timestamps: bool,
-    /// Bytes after which the trace is cut.
-    pub limit_bytes: u64,
+    /// How its trace is made; what is masked there is masked in the result's message, too.
+    pub trace: TraceConfig,
 }
 
 /// Ends a job that must not run: a trace that says why, and the result.
 pub async fn refuse_job(job: RefusedJob, mut run: JobRun<'_>) -> JobResult {
-    let config = || TraceConfig {
-        secrets: job.secrets.clone(),
-        token_prefixes: Vec::new(),
-        mask_all_default_tokens: true,
-        timestamps: job.timestamps,
-        limit_bytes: job.limit_bytes,
-    };
-    let mut printer = Printer::new(config(), false);
+    let mut printer = Printer::new(job.trace.clone(), false);
     printer.greet("");
     printer.final_line(Some(&job.failure));
     let mut writer = TraceWriter::new(printer, run.trace);
     writer.finish(&mut run.cancel).await;
-    result(Some(job.failure.clone()), &writer, config())
+    result(Some(job.failure), &writer, job.trace)
 }
 
 /// The stage that runs now.

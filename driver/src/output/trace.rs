@@ -19,6 +19,7 @@ pub const OWN_STREAM: u8 = 0;
 pub const JOB_STREAM: u8 = 1;
 
 /// What a trace hides, and how it looks.
+#[derive(Clone)]
 pub struct TraceConfig {
     /// Values of the masked variables, after expansion.
     pub secrets: Vec<String>,

@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWrite;
 use vk_driver::host::Host;
+use vk_driver::job::feature_flags::{FeatureFlag, FeatureFlags};
 use vk_driver::job::{JobEvent, JobOptions, JobRun, RefusedJob, StageFailure, refuse_job, run_job};
+use vk_driver::output::TraceConfig;
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
 use vk_hub_proto::job::{CiJob, JobResult};
@@ -129,7 +131,18 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    let secrets = response.secrets();
+    // A refusal is told as the job wants its trace.
+    let (flags, _) = FeatureFlags::resolve(&response.expanded_variables());
+    let trace = TraceConfig {
+        secrets: response.secrets(),
+        token_prefixes: response.features.token_mask_prefixes.clone(),
+        mask_all_default_tokens: flags.is_on(FeatureFlag::MaskAllDefaultTokens),
+        timestamps: match args.timestamps {
+            Some(switch) => switch == Switch::On,
+            None => flags.is_on(FeatureFlag::Timestamps),
+        },
+        limit_bytes: options.output_limit,
+    };
     match translate(response, &options) {
         Ok(Translated {
             job,
@@ -143,9 +156,7 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
         }
         Err(TranslateError::Refused(refusal)) => Ok(Loaded::Refused(RefusedJob {
             failure: StageFailure::new(refusal.failure(), refusal.to_string()),
-            secrets,
-            timestamps: args.timestamps != Some(Switch::Off),
-            limit_bytes: options.output_limit,
+            trace,
         })),
         Err(error) => Err(format!("{name} {error}")),
     }

@@ -6,12 +6,14 @@ use vk_hub_proto::job::variables::Variables;
 use super::types::JobResponse;
 
 impl JobResponse {
-    /// The values to mask where a job that is refused is told of: masked variables, as written and as expanded, tokens
-    /// and passwords. None is empty.
+    /// The job's variables, expanded among themselves.
     #[must_use]
-    pub fn secrets(&self) -> Vec<String> {
-        let written: Variables = self
-            .variables
+    pub fn expanded_variables(&self) -> Variables {
+        self.written_variables().expanded()
+    }
+
+    fn written_variables(&self) -> Variables {
+        self.variables
             .iter()
             .map(|variable| Variable {
                 key: variable.key.clone(),
@@ -21,7 +23,14 @@ impl JobResponse {
                 masked: variable.masked,
                 raw: variable.raw,
             })
-            .collect();
+            .collect()
+    }
+
+    /// The values to mask where a job that is refused is told of: masked variables, as written and as expanded, tokens
+    /// and passwords. None is empty.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<String> {
+        let written = self.written_variables();
         let expanded = written.expanded();
         let masked = written.iter().chain(expanded.iter());
         masked
