@@ -144,6 +144,37 @@ fn a_hook_that_fails_ends_the_job_before_its_script() {
 }
 
 #[test]
+fn f4_a_value_that_the_script_makes_is_masked_plain_and_in_base64_over_two_lines() {
+    let job = script(&[
+        "made=$(head -c 40 /dev/urandom | od -An -tx1 | tr -d ' \\n')",
+        "echo \"$made\" > made",
+        "printf '::add-mask::%s\\n' \"$made\"",
+        "echo \"plain: $made\"",
+        "echo wrapped:; echo \"$made\" | base64",
+        "echo reversed: $(rev made)",
+    ]);
+    let job = with_after_script(job, &["echo later: $(cat made)"]);
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    assert_has(
+        &run,
+        &["plain: [MASKED]\n", "later: [MASKED]\n", "Job succeeded"],
+    );
+    let text = run.text();
+    let (_, wrapped) = text.split_once("wrapped:\n").unwrap();
+    let lines: Vec<&str> = wrapped.lines().collect();
+    assert!(lines[0].ends_with("[MASKED]"), "{text}");
+    let (_, reversed) = text.split_once("reversed: ").unwrap();
+    let made: String = reversed.lines().next().unwrap().chars().rev().collect();
+    assert_eq!(made.len(), 80, "{text}");
+    assert!(
+        !text.contains(&made) && !text.contains("::add-mask::"),
+        "{text}"
+    );
+}
+
+#[test]
 fn f21_f25_both_streams_are_drained_and_lines_stay_whole() {
     let lines = |letter: &str| {
         format!(

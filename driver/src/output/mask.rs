@@ -80,6 +80,16 @@ impl Masker {
         self.cursor = Cursor::default();
     }
 
+    /// Looks for `finder`'s patterns from here on, which are those so far and others; in what is held, too.
+    pub(super) fn change(&mut self, finder: Arc<Finder>, next: &mut impl Sink) {
+        self.finder = Some(finder);
+        self.cursor = Cursor::default();
+        // They begin in what is held, and are found again.
+        self.open.clear();
+        let held = std::mem::take(&mut self.held);
+        self.write(held.bytes(), next);
+    }
+
     /// Position behind the last byte held: where the piece begins that a write brings.
     fn end_of_held(&self) -> u64 {
         self.origin + self.held.bytes().len() as u64

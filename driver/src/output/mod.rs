@@ -4,7 +4,8 @@
 //! secrets, sensitive URL parameters, tokens behind known prefixes, then time stamps. What they let
 //! through is made valid UTF-8 and cut at the limit, once for all streams. Everything here is
 //! synchronous and knows no clock: the time comes with each call. A filter hands its input on as
-//! slices, so text without anything to hide is copied once, into the output.
+//! slices, so text without anything to hide is copied once, into the output. What a running job asks to hide
+//! (`requests`) is hidden in all streams from there on.
 //!
 //! What is held back is bounded: per stream the longest secret (see `mask`) and one unfinished
 //! line of at most 8 KiB.
@@ -15,6 +16,7 @@ pub mod helper;
 mod limit;
 pub mod lines;
 mod mask;
+mod requests;
 mod secrets;
 mod sink;
 mod skip;

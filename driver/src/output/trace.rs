@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use super::finder::Finder;
 use super::limit::Limit;
 use super::mask::Masker;
+use super::requests::{Part, Requests};
 use super::sink::{MASK, Sink};
 use super::stamp::{Stamp, Stamper, StreamKind};
 use super::tokens::{TokenFilter, TokenState};
 use super::url::{UrlFilter, UrlState};
-use super::{secrets, tokens, utf8};
+use super::{lines, requests, secrets, tokens, utf8};
 
 /// Number of the stream for vk's own lines (facts, build §6.1).
 pub const OWN_STREAM: u8 = 0;
@@ -61,7 +62,11 @@ pub struct Stream(usize);
 /// assert_eq!(trace.take_output(), b"the password is [MASKED]\n");
 /// ```
 pub struct Trace {
+    /// What is hidden, and what finds it.
+    patterns: Vec<Vec<u8>>,
     phrases: Option<Arc<Finder>>,
+    /// What the running job may still ask to hide.
+    requests_left: Room,
     prefixes: Option<Arc<Finder>>,
     timestamps: bool,
     streams: Vec<Option<State>>,
@@ -71,6 +76,7 @@ pub struct Trace {
 
 /// One stream's filters.
 struct State {
+    requests: Requests,
     masker: Masker,
     url: UrlState,
     tokens: TokenState,
@@ -86,8 +92,11 @@ impl Trace {
     pub fn new(config: TraceConfig) -> Trace {
         let prefixes = config.token_prefixes.iter().map(String::as_str);
         let prefixes = tokens::prefixes(prefixes, config.mask_all_default_tokens);
+        let patterns = secrets::patterns(config.secrets.iter().map(String::as_str));
         Trace {
-            phrases: phrases(&config.secrets),
+            phrases: Finder::new(patterns.clone()).map(Arc::new),
+            patterns,
+            requests_left: Room::default(),
             prefixes: Finder::new(prefixes).map(Arc::new),
             timestamps: config.timestamps,
             streams: Vec::new(),
@@ -104,6 +113,7 @@ impl Trace {
             false => End::Plain(Vec::new()),
         };
         let state = Some(State {
+            requests: Requests::new(),
             masker: Masker::new(self.phrases.clone()),
             url: UrlState::default(),
             tokens: TokenState::new(self.prefixes.clone()),
@@ -121,11 +131,64 @@ impl Trace {
     /// Takes the next bytes of `stream`, which came at `now`, cut anywhere. What one write puts out
     /// is bounded by its own length: each byte becomes at most a stamp and a mask.
     pub fn write(&mut self, stream: &Stream, now: SystemTime, bytes: &[u8]) {
-        if let Some(Some(state)) = self.streams.get_mut(stream.0)
+        let mut rest = bytes;
+        while let Some(part) = self
+            .state(stream.0)
+            .and_then(|state| state.requests.next(&mut rest))
+        {
+            self.part(stream.0, now, part);
+        }
+    }
+
+    /// The filters of an open stream, while the trace takes more.
+    fn state(&mut self, stream: usize) -> Option<&mut State> {
+        let open = !self.limit.reached();
+        self.streams
+            .get_mut(stream)
+            .and_then(Option::as_mut)
+            .filter(|_| open)
+    }
+
+    fn part(&mut self, stream: usize, now: SystemTime, part: Part<'_>) {
+        match part {
+            Part::Text(text) => self.feed(stream, now, |masker, next| masker.write(&text, next)),
+            Part::Value(value) => match self.requests_left.take(value.len()) {
+                Some(()) => self.hide(now, &value),
+                None => {
+                    let notice = lines::warning(TOO_MANY_REQUESTS);
+                    self.feed(stream, now, |masker, next| {
+                        masker.write(notice.as_bytes(), next);
+                    });
+                }
+            },
+        }
+    }
+
+    /// Hides `value` from here on, in all streams.
+    fn hide(&mut self, now: SystemTime, value: &[u8]) {
+        self.patterns.extend(requests::patterns(value));
+        let Some(finder) = Finder::new(self.patterns.clone()).map(Arc::new) else {
+            return;
+        };
+        for stream in 0..self.streams.len() {
+            let finder = Arc::clone(&finder);
+            self.feed(stream, now, |masker, next| masker.change(finder, next));
+        }
+        self.phrases = Some(finder);
+    }
+
+    /// Lets the filters of a stream work, and stores what they put out.
+    fn feed(
+        &mut self,
+        stream: usize,
+        now: SystemTime,
+        work: impl FnOnce(&mut Masker, &mut Chain<'_>),
+    ) {
+        if let Some(Some(state)) = self.streams.get_mut(stream)
             && !self.limit.reached()
         {
             let start = self.out.len();
-            state.run(now, &mut self.out, |masker, next| masker.write(bytes, next));
+            state.run(now, &mut self.out, work);
             state.end.hold_back(&mut self.out, start);
             store(&mut self.out, &mut self.limit, start);
         }
@@ -137,6 +200,12 @@ impl Trace {
         reason = "a closed stream must not be written to"
     )]
     pub fn close(&mut self, stream: Stream, now: SystemTime) {
+        if let Some(part) = self
+            .state(stream.0)
+            .and_then(|state| state.requests.close())
+        {
+            self.part(stream.0, now, part);
+        }
         if let Some(mut state) = self.streams.get_mut(stream.0).and_then(Option::take)
             && !self.limit.reached()
         {
@@ -184,18 +253,41 @@ fn store(out: &mut Vec<u8>, limit: &mut Limit, start: usize) {
     limit.apply(out, start);
 }
 
-fn phrases(secrets: &[String]) -> Option<Arc<Finder>> {
-    let patterns = secrets::patterns(secrets.iter().map(String::as_str));
-    Finder::new(patterns).map(Arc::new)
+/// How much a running job may still ask to hide: each value costs a look at all the others.
+struct Room {
+    values: usize,
+    bytes: usize,
 }
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            values: 1000,
+            bytes: 1 << 20,
+        }
+    }
+}
+
+impl Room {
+    /// Takes room for a value of `len` bytes; none if there is none left.
+    fn take(&mut self, len: usize) -> Option<()> {
+        self.values = self.values.checked_sub(1)?;
+        self.bytes = self.bytes.checked_sub(len)?;
+        Some(())
+    }
+}
+
+/// What stands in place of a request that is too much.
+const TOO_MANY_REQUESTS: &str =
+    "A value is not masked: a job can have 1000 values of 1 MiB together masked by ::add-mask::";
 
 impl State {
     /// Lets the masker hand on to the filters behind it.
-    fn run<'a>(
-        &'a mut self,
+    fn run(
+        &mut self,
         now: SystemTime,
-        out: &'a mut Vec<u8>,
-        feed: impl FnOnce(&mut Masker, &mut Chain<'a>),
+        out: &mut Vec<u8>,
+        feed: impl FnOnce(&mut Masker, &mut Chain<'_>),
     ) {
         if let End::Plain(held) = &mut self.end {
             out.append(held);
@@ -268,7 +360,6 @@ impl Sink for EndSink<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::lines;
     use proptest::prelude::*;
 
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;
@@ -303,6 +394,63 @@ mod tests {
             "1970-01-01T00:00:00.000000Z 01O ?rss_token=[MASKED]&glpat-[MASKED][MASKED]\n\
              1970-01-01T00:00:00.000000Z 01O [MASKED]\n"
         );
+    }
+
+    /// Facts, build §2.10.
+    #[test]
+    fn f4_a_value_that_the_job_makes_is_hidden_from_its_line_on_in_all_streams() {
+        let mut trace = Trace::new(TraceConfig {
+            secrets: vec!["old-secret".into()],
+            ..config()
+        });
+        let out = trace.open(1, StreamKind::Out);
+        let err = trace.open(1, StreamKind::Err);
+        trace.write(&err, NOW, b"v4lue-made old-sec");
+        trace.write(&out, NOW, b"v4lue-made\n::add-m");
+        trace.write(&out, NOW, b"ask::v4lue-made\r\nv4lue-made|old-secret\n");
+        trace.write(&err, NOW, b"ret v4lue");
+        trace.write(&err, NOW, b"-made\n");
+        let late = trace.open(1, StreamKind::Out);
+        trace.write(&late, NOW, b"djRsdWUtbWFkZQo= v4lue-made\n");
+        for stream in [out, err, late] {
+            trace.close(stream, NOW);
+        }
+
+        assert_eq!(
+            text(&mut trace),
+            "v4lue-made v4lue-made\n[MASKED]|[MASKED]\n[MASKED] [MASKED]\n[MASKED] [MASKED]\n"
+        );
+    }
+
+    #[test]
+    fn f4_what_is_held_when_a_value_becomes_known_is_looked_at_once_more() {
+        let mut trace = Trace::new(TraceConfig {
+            secrets: vec!["secret-one".into()],
+            ..config()
+        });
+        let out = trace.open(1, StreamKind::Out);
+        let err = trace.open(1, StreamKind::Err);
+        trace.write(&err, NOW, b"a secret-");
+        trace.write(&out, NOW, b"::add-mask::secret-two\n");
+        trace.write(&err, NOW, b"two secret-one\n");
+        trace.close(out, NOW);
+        trace.close(err, NOW);
+
+        assert_eq!(text(&mut trace), "a [MASKED] [MASKED]\n");
+    }
+
+    #[test]
+    fn a_request_too_many_is_told_and_not_shown() {
+        let mut trace = Trace::new(config());
+        let out = trace.open(1, StreamKind::Out);
+        for number in 0..=1000 {
+            let line = format!("::add-mask::value-{number}\n");
+            trace.write(&out, NOW, line.as_bytes());
+        }
+        trace.close(out, NOW);
+
+        let text = text(&mut trace);
+        assert_eq!(text, lines::warning(TOO_MANY_REQUESTS));
     }
 
     /// Facts, wire §8.6, the logger's list.
