@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::Method;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
 use serde::Deserialize;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
 use super::credential::Credential;
 use super::error::RegistryErrorKind;
-use super::exchange::{Reply, failure_of};
+use super::exchange::{MAX_REDIRECTS, Reply, failure_of, location, protocol};
 use super::reference::Repository;
 use super::transport::{Failure, Transport, classify};
 
@@ -179,42 +182,24 @@ async fn token(
     let bad = |what: &str| Failure::from(RegistryErrorKind::Protocol(what.to_owned()));
     let mut url =
         Url::parse(realm).map_err(|_| bad("its token service has no address that can be read"))?;
-    // A login goes the way the registry itself is spoken with, or a better one.
-    let plain = refused.plain && url.scheme() == "http";
-    if url.scheme() != "https" && !plain {
-        return Err(bad("its token service is not reached by https"));
-    }
-    let host = host_of(&url).ok_or_else(|| bad("its token service has no host"))?;
-    let client = refused.transport.client(&host)?;
     let scope = refused.access.scope(refused.repository.path());
-    let request = if let Some(Credential::Identity(token)) = credential {
-        let mut form = Serializer::new(String::new());
-        form.append_pair("grant_type", "refresh_token")
-            .append_pair("client_id", "vk")
-            .append_pair("scope", &scope)
-            .append_pair("refresh_token", token);
-        if let Some(service) = service {
-            form.append_pair("service", service);
-        }
-        client
-            .post(url)
+    let mut reply = if let Some(Credential::Identity(token)) = credential {
+        let form = refresh_form(token, &scope, service);
+        let request = reach(refused, &url, Method::POST)?
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(form.finish())
+            .body(form);
+        ask(refused, request, None).await?
     } else {
         url.query_pairs_mut().append_pair("scope", &scope);
         if let Some(service) = service {
             url.query_pairs_mut().append_pair("service", service);
         }
-        let request = client.get(url);
-        match credential {
-            Some(Credential::Basic { username, password }) => {
-                request.header(AUTHORIZATION, basic(username, password)?)
-            }
-            _ => request,
-        }
+        let login = match credential {
+            Some(Credential::Basic { username, password }) => Some(basic(username, password)?),
+            _ => None,
+        };
+        get(refused, url, login).await?
     };
-    let send = async { request.send().await.map_err(|error| classify(&error)) };
-    let mut reply = Reply::receive(send, refused.timeout, refused.stall).await?;
     if !reply.status().is_success() {
         return Err(failure_of(reply, refused.credential).await);
     }
@@ -234,6 +219,73 @@ async fn token(
         header: bearer(&token)?,
         until,
     })
+}
+
+/// What a token service is asked with a refresh token (OAuth2 Token Authentication, "Getting a token").
+fn refresh_form(token: &str, scope: &str, service: Option<&str>) -> String {
+    let mut form = Serializer::new(String::new());
+    form.append_pair("grant_type", "refresh_token")
+        .append_pair("client_id", "vk")
+        .append_pair("scope", scope)
+        .append_pair("refresh_token", token);
+    if let Some(service) = service {
+        form.append_pair("service", service);
+    }
+    form.finish()
+}
+
+/// A request to the token service at `url`.
+fn reach(
+    refused: &Refused<'_>,
+    url: &Url,
+    method: Method,
+) -> Result<reqwest::RequestBuilder, Failure> {
+    let bad = |what: &str| Failure::from(RegistryErrorKind::Protocol(what.to_owned()));
+    // A login goes the way the registry itself is spoken with, or a better one.
+    let plain = refused.plain && url.scheme() == "http";
+    if url.scheme() != "https" && !plain {
+        return Err(bad("its token service is not reached by https"));
+    }
+    let host = host_of(url).ok_or_else(|| bad("its token service has no host"))?;
+    let client = refused.transport.client(&host)?;
+    Ok(client.request(method, url.clone()))
+}
+
+async fn ask(
+    refused: &Refused<'_>,
+    request: reqwest::RequestBuilder,
+    login: Option<HeaderValue>,
+) -> Result<Reply, Failure> {
+    let request = match &login {
+        Some(login) => request.header(AUTHORIZATION, login),
+        None => request,
+    };
+    let send = async { request.send().await.map_err(|error| classify(&error)) };
+    let reply = Reply::receive(send, refused.timeout, refused.stall).await?;
+    Ok(reply.with_authorization(login))
+}
+
+/// Asks the token service at `url`, or where it has moved to; another origin than the first is not shown the login.
+async fn get(
+    refused: &Refused<'_>,
+    mut url: Url,
+    login: Option<HeaderValue>,
+) -> Result<Reply, Failure> {
+    let home = url.origin();
+    for _ in 0..=MAX_REDIRECTS {
+        let request = reach(refused, &url, Method::GET)?;
+        let shown = login.clone().filter(|_| url.origin() == home);
+        let reply = ask(refused, request, shown).await?;
+        if !reply.status().is_redirection() || !reply.headers().contains_key(LOCATION) {
+            return Ok(reply);
+        }
+        let next = location(&url, reply.headers())?;
+        if url.scheme() == "https" && next.scheme() != "https" {
+            return Err(protocol("a redirect from https to http"));
+        }
+        url = next;
+    }
+    Err(protocol("too many redirects"))
 }
 
 #[derive(Deserialize)]

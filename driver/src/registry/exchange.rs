@@ -26,7 +26,7 @@ use super::retry::Trouble;
 use super::transport::{Failure, Transport, classify};
 
 /// How many redirects are followed; what Go's HTTP client, and so Docker, follows.
-const MAX_REDIRECTS: usize = 10;
+pub(crate) const MAX_REDIRECTS: usize = 10;
 
 /// How often a request is repeated with another login: once for an expired token, once for a new one.
 const MAX_LOGINS: usize = 2;
@@ -185,9 +185,8 @@ impl Exchange {
                 before = now;
             }
         };
-        let mut reply = Reply::receive(send, self.timeout, self.stall).await?;
-        reply.shown = pass.cloned();
-        Ok(reply)
+        let reply = Reply::receive(send, self.timeout, self.stall).await?;
+        Ok(reply.with_authorization(pass.cloned()))
     }
 }
 
@@ -256,6 +255,12 @@ impl Reply {
         })
     }
 
+    /// Notes the `Authorization` that the request had, so that no error repeats it.
+    pub(crate) fn with_authorization(mut self, authorization: Option<HeaderValue>) -> Self {
+        self.shown = authorization;
+        self
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
@@ -314,7 +319,7 @@ fn stalled(stall: Duration) -> Failure {
     Failure::lost(format!("nothing came for {} s", stall.as_secs_f32()))
 }
 
-fn protocol(what: &str) -> Failure {
+pub(crate) fn protocol(what: &str) -> Failure {
     RegistryErrorKind::Protocol(what.to_owned()).into()
 }
 
