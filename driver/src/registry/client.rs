@@ -331,6 +331,15 @@ impl Waits {
     pub(super) async fn wait(&mut self, failure: Failure) -> Result<(), RegistryErrorKind> {
         let (trouble, status, cause) = match failure {
             Failure::Final(kind) => return Err(kind),
+            Failure::Doubtful(kind) => {
+                let now = Instant::now().into_std();
+                let Some(pause) = self.retries.after(Trouble::Doubtful, now, dice()) else {
+                    return Err(kind);
+                };
+                tracing::debug!(%kind, ?pause, "a registry's request is tried again");
+                tokio::time::sleep(pause).await;
+                return Ok(());
+            }
             Failure::Passing {
                 trouble,
                 status,
@@ -352,7 +361,7 @@ impl Waits {
         }
         let tried_for = self.since.elapsed();
         Err(match trouble {
-            Trouble::Lost | Trouble::UnknownHost => {
+            Trouble::Lost | Trouble::UnknownHost | Trouble::Doubtful => {
                 RegistryErrorKind::Unreachable { cause, tried_for }
             }
             Trouble::Busy { .. } => RegistryErrorKind::Unavailable {

@@ -59,6 +59,18 @@ pub enum RegistryErrorKind {
         /// The registry's own words; may be empty.
         message: String,
     },
+    /// Where the registry sends vk for a blob, it is not let in, several times.
+    #[error(
+        "the storage at {host}, where the registry sends for it, refuses (status {status}){}", detail(.message)
+    )]
+    StorageRefused {
+        /// The storage's host.
+        host: String,
+        /// HTTP status.
+        status: u16,
+        /// The storage's own words; may be empty.
+        message: String,
+    },
     /// There is no connection to be had, or it breaks again and again.
     #[error("the registry cannot be reached: {cause}; tried for {} s", .tried_for.as_secs())]
     Unreachable {

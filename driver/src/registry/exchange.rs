@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    RETRY_AFTER,
 };
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
@@ -40,6 +41,13 @@ const MAX_MESSAGE: usize = 300;
 /// How many times longer than for anything else a registry is waited for that has all of an upload: it may have to
 /// copy it within its store before it answers.
 const COMMIT_PATIENCE: u32 = 10;
+
+/// The least that an answer's body must bring within [`PACE_STALLS`] stalls of waiting for it, in bytes. Less is a
+/// trickle, which could be made to last for ever.
+const PACE: u64 = 64 << 10;
+
+/// Within how many times [`Exchange::stall`] a body has to bring [`PACE`]: 90 s with the stall of 60 s.
+const PACE_STALLS: f64 = 1.5;
 
 /// How much of an upload is read from its file at a time, in bytes.
 const UPLOAD_CHUNK: usize = 256 << 10;
@@ -86,8 +94,8 @@ impl Exchange {
         let mut pass = self.passes.known(call.repository, call.access);
         let mut logins = 0;
         loop {
-            let (reply, asks_itself) = self.follow(call, pass.as_ref()).await?;
-            let refused = reply.status() == StatusCode::UNAUTHORIZED && asks_itself;
+            let reply = self.follow(call, pass.as_ref()).await?;
+            let refused = reply.status() == StatusCode::UNAUTHORIZED && reply.is_own;
             if !refused || logins == MAX_LOGINS {
                 return Ok(reply);
             }
@@ -112,17 +120,13 @@ impl Exchange {
         }
     }
 
-    /// Sends `call` and follows redirects. Also tells whether the answer is the registry's own: only there does
-    /// `pass` go.
-    async fn follow(
-        &self,
-        call: &Call<'_>,
-        pass: Option<&HeaderValue>,
-    ) -> Result<(Reply, bool), Failure> {
+    /// Sends `call` and follows redirects. Only the registry itself is shown `pass`.
+    async fn follow(&self, call: &Call<'_>, pass: Option<&HeaderValue>) -> Result<Reply, Failure> {
         let mut url = call.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let own = url.origin() == call.home;
-            let reply = self.hop(call, &url, pass.filter(|_| own)).await?;
+            let mut reply = self.hop(call, &url, pass.filter(|_| own)).await?;
+            reply.is_own = own;
             let follows = match reply.status() {
                 StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
                 StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
@@ -131,7 +135,7 @@ impl Exchange {
                 _ => false,
             };
             if !follows {
-                return Ok((reply, own));
+                return Ok(reply);
             }
             let next = location(&url, reply.headers())?;
             if url.scheme() == "https" && next.scheme() != "https" {
@@ -236,6 +240,11 @@ pub(crate) struct Reply {
     stall: Duration,
     /// The `Authorization` that the request had.
     shown: Option<HeaderValue>,
+    /// Whether it comes from the one that was asked, and not from where that sent us.
+    is_own: bool,
+    /// What the body brought, and how long it was waited for, since it last kept [`PACE`].
+    brought: u64,
+    waited: Duration,
 }
 
 impl Reply {
@@ -252,6 +261,9 @@ impl Reply {
             deadline,
             stall,
             shown: None,
+            is_own: true,
+            brought: 0,
+            waited: Duration::ZERO,
         })
     }
 
@@ -280,14 +292,31 @@ impl Reply {
 
     /// The next piece of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
-        let stall = self.stall;
+        let allowed = self.stall.mul_f64(PACE_STALLS);
+        let patience = self.stall.min(allowed.saturating_sub(self.waited));
+        let start = Instant::now();
         let chunk = async {
-            match tokio::time::timeout(stall, self.response.chunk()).await {
+            match tokio::time::timeout(patience, self.response.chunk()).await {
                 Ok(chunk) => chunk.map_err(|error| classify(&error)),
-                Err(_) => Err(stalled(stall)),
+                Err(_) if self.brought == 0 => Err(stalled(self.stall)),
+                Err(_) => Err(Failure::lost(format!(
+                    "only {} bytes came within {} s",
+                    self.brought,
+                    (self.waited + patience).as_secs_f32()
+                ))),
             }
         };
-        within(self.deadline, chunk).await
+        let chunk = within(self.deadline, chunk).await?;
+        // Time in which nobody reads is not the sender's.
+        self.waited += start.elapsed();
+        let size = chunk.as_ref().map_or(0, Bytes::len);
+        self.brought = self
+            .brought
+            .saturating_add(u64::try_from(size).unwrap_or(u64::MAX));
+        if self.brought >= PACE {
+            (self.brought, self.waited) = (0, Duration::ZERO);
+        }
+        Ok(chunk)
     }
 
     /// The whole body, of at most `limit` bytes.
@@ -346,8 +375,23 @@ pub(crate) async fn failure_of(mut reply: Reply, credential: Option<&Credential>
     // A text that does not arrive is not missed.
     let body = reply.read_all(MAX_ERROR_ANSWER).await.unwrap_or_default();
     let secrets = secrets(credential, reply.shown.as_ref());
-    let message = message(&body, &secrets);
+    let message = message(&body, is_text(reply.headers()), &secrets);
     let code = status.as_u16();
+    // A storage says so of a link that expired, or was signed for another kind of request: a new one may do.
+    if !reply.is_own
+        && status.is_client_error()
+        && !matches!(
+            status,
+            StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS
+        )
+    {
+        let host = reply.url().host_str().unwrap_or_default().to_owned();
+        return Failure::Doubtful(RegistryErrorKind::StorageRefused {
+            host,
+            status: code,
+            message,
+        });
+    }
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryErrorKind::Denied {
             status: code,
@@ -365,9 +409,28 @@ pub(crate) async fn failure_of(mut reply: Reply, credential: Option<&Credential>
             status: Some(code),
             cause: message,
         },
-        _ if message.is_empty() => protocol(&format!("status {code}")),
-        _ => protocol(&format!("status {code}: {message}")),
+        _ => {
+            let detail = if message.is_empty() {
+                String::new()
+            } else {
+                format!(": {message}")
+            };
+            let kind = RegistryErrorKind::Protocol(format!("status {code}{detail}"));
+            if status == StatusCode::INTERNAL_SERVER_ERROR {
+                Failure::Doubtful(kind)
+            } else {
+                Failure::Final(kind)
+            }
+        }
     }
+}
+
+/// Whether a body is meant to be read by people as it is.
+fn is_text(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().starts_with("text/plain"))
 }
 
 /// `Retry-After` in seconds (RFC 9110, section 10.2.3). A date counts as none: clocks differ.
@@ -397,22 +460,21 @@ fn secrets<'a>(credential: Option<&'a Credential>, shown: Option<&'a HeaderValue
     secrets.filter(|secret| !secret.is_empty()).collect()
 }
 
-/// The first error's text, fit for a line of a log, without the login if the registry sends it back.
-fn message(body: &[u8], secrets: &[&str]) -> String {
-    let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) else {
-        return String::new();
+/// The first error's text, or a body that `is_text` itself, fit for a line of a log, without the login if the
+/// registry sends it back.
+fn message(body: &[u8], is_text: bool, secrets: &[&str]) -> String {
+    let text = match serde_json::from_slice::<ErrorAnswer>(body) {
+        Ok(answer) => match answer.errors.into_iter().next() {
+            Some(error) if error.message.is_empty() => error.code,
+            Some(error) => error.message,
+            None => return String::new(),
+        },
+        Err(_) if is_text => String::from_utf8_lossy(body).trim().to_owned(),
+        Err(_) => return String::new(),
     };
-    let Some(error) = answer.errors.first() else {
-        return String::new();
-    };
-    let text = if error.message.is_empty() {
-        &error.code
-    } else {
-        &error.message
-    };
-    let text = secrets.iter().fold(text.clone(), |text, secret| {
-        text.replace(secret, "[MASKED]")
-    });
+    let text = secrets
+        .iter()
+        .fold(text, |text, secret| text.replace(secret, "[MASKED]"));
     text.chars()
         .map(|character| {
             if character.is_control() {
@@ -433,10 +495,14 @@ mod tests {
     fn a_registrys_words_fit_in_a_line() {
         let body = br#"{"errors":[{"code":"X","message":"a\nb\u001b[31m"}]}"#;
 
-        assert_eq!(message(body, &[]), "a b [31m");
-        assert_eq!(message(br#"{"errors":[{"code":"DENIED"}]}"#, &[]), "DENIED");
-        assert_eq!(message(b"<html>", &[]), "");
-        assert_eq!(message(br#"{"errors":[]}"#, &[]), "");
+        assert_eq!(message(body, false, &[]), "a b [31m");
+        assert_eq!(
+            message(br#"{"errors":[{"code":"DENIED"}]}"#, false, &[]),
+            "DENIED"
+        );
+        assert_eq!(message(b"<html>", false, &[]), "");
+        assert_eq!(message(b" too many\n", true, &[]), "too many");
+        assert_eq!(message(br#"{"errors":[]}"#, false, &[]), "");
     }
 
     #[test]
@@ -449,7 +515,10 @@ mod tests {
         let secrets = secrets(Some(&credential), Some(&shown));
         let body = br#"{"errors":[{"message":"bad password hush in bWU6aHVzaA=="}]}"#;
 
-        assert_eq!(message(body, &secrets), "bad password [MASKED] in [MASKED]");
+        assert_eq!(
+            message(body, false, &secrets),
+            "bad password [MASKED] in [MASKED]"
+        );
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl RegistryClient {
         access: Access,
     ) -> Result<bool, Failure> {
         let url = self.url(repository, "blobs", &digest.to_string()).await?;
-        let call = Call {
+        let mut call = Call {
             method: Method::HEAD,
             home: url.origin(),
             url,
@@ -125,7 +125,13 @@ impl RegistryClient {
             repository,
             access,
         };
-        match self.send(&call).await {
+        let mut answer = self.send(&call).await;
+        // Storages refuse what their link was not signed for. The body of the answer is not read.
+        if let Err(Failure::Doubtful(RegistryErrorKind::StorageRefused { .. })) = answer {
+            call.method = Method::GET;
+            answer = self.send(&call).await;
+        }
+        match answer {
             Ok(_) => Ok(true),
             Err(Failure::Final(RegistryErrorKind::NotFound { .. })) => Ok(false),
             Err(failure) => Err(failure),

@@ -17,6 +17,9 @@ pub struct RetryPolicy {
     pub longest_pause: Duration,
 }
 
+/// How often a doubtful request is made again.
+const DOUBTS: u32 = 3;
+
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
@@ -50,6 +53,8 @@ pub(crate) enum Trouble {
     UnknownHost,
     /// The registry asks to come back, perhaps after a while.
     Busy { retry_after: Option<Duration> },
+    /// What need not pass at all.
+    Doubtful,
 }
 
 /// The failures of one request so far.
@@ -60,6 +65,7 @@ pub(crate) struct Retries {
     lost: Option<Instant>,
     unknown_host: Option<Instant>,
     busy: Option<Instant>,
+    doubts: u32,
     pause: Duration,
 }
 
@@ -70,6 +76,7 @@ impl Retries {
             lost: None,
             unknown_host: None,
             busy: None,
+            doubts: 0,
             pause: policy.first_pause,
         }
     }
@@ -79,6 +86,22 @@ impl Retries {
         *self = Self::new(&self.policy);
     }
 
+    fn after_doubt(&mut self, dice: f64) -> Option<Duration> {
+        // Where nothing is waited for, there is somewhere else to turn to.
+        if self.doubts == DOUBTS || self.policy.lost.is_zero() {
+            return None;
+        }
+        self.doubts += 1;
+        Some(self.next_pause(dice))
+    }
+
+    /// The next pause that the registry did not ask for.
+    fn next_pause(&mut self, dice: f64) -> Duration {
+        let due = self.pause;
+        self.pause = (due * 2).min(self.policy.longest_pause);
+        due.mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0)
+    }
+
     /// How long to wait after `trouble` at `now`; `None` when it has lasted long enough. `dice` is a random number
     /// from 0 to 1, for pauses between half and all of what is due, so that clients do not come back as one.
     pub(crate) fn after(&mut self, trouble: Trouble, now: Instant, dice: f64) -> Option<Duration> {
@@ -86,6 +109,7 @@ impl Retries {
             Trouble::Lost => (&mut self.lost, self.policy.lost, None),
             Trouble::UnknownHost => (&mut self.unknown_host, self.policy.unknown_host, None),
             Trouble::Busy { retry_after } => (&mut self.busy, self.policy.busy, retry_after),
+            Trouble::Doubtful => return self.after_doubt(dice),
         };
         let since = *since.get_or_insert(now);
         let left = patience.checked_sub(now.saturating_duration_since(since))?;
@@ -93,13 +117,13 @@ impl Retries {
             return None;
         }
         let due = self.pause;
-        self.pause = (due * 2).min(self.policy.longest_pause);
+        let pause = self.next_pause(dice);
         match asked {
             // Coming back early is no use, and coming back that late is not wanted.
             Some(asked) if asked > left => None,
             Some(asked) => Some(asked + due.mul_f64(dice.clamp(0.0, 1.0) / 2.0)),
             // The last attempt is made when the time is up.
-            None => Some(due.mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0).min(left)),
+            None => Some(pause.min(left)),
         }
     }
 }
@@ -151,6 +175,18 @@ mod tests {
             .collect();
 
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn what_is_doubtful_is_tried_a_few_times_and_not_where_there_is_another_place() {
+        let tries = |policy: &RetryPolicy| {
+            let mut retries = Retries::new(policy);
+            let now = Instant::now();
+            std::iter::from_fn(|| retries.after(Trouble::Doubtful, now, 0.5)).count()
+        };
+
+        assert_eq!(tries(&RetryPolicy::default()), 3);
+        assert_eq!(tries(&RetryPolicy::none()), 0);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) enum Failure {
         status: Option<u16>,
         cause: String,
     },
+    /// It may pass, though hardly: this is the error when it did not in a few attempts.
+    Doubtful(RegistryErrorKind),
     /// It will not.
     Final(RegistryErrorKind),
 }
