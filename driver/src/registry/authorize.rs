@@ -295,10 +295,10 @@ struct TokenAnswer {
     expires_in: Option<u64>,
 }
 
-/// Host and port of `url`, the port only if it is not the scheme's own.
+/// Host and port of `url`.
 pub(crate) fn host_of(url: &Url) -> Option<String> {
     let host = url.host_str()?;
-    Some(match url.port() {
+    Some(match url.port_or_known_default() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     })

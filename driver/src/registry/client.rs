@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, StatusCode};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
@@ -19,7 +19,7 @@ use super::exchange::{Call, Exchange, Reply, failure_of};
 use super::media_type;
 use super::reference::{Reference, Repository, api_host, registry_key};
 use super::retry::{Retries, RetryPolicy, Trouble, dice};
-use super::transport::{Failure, Transport, speaks_no_tls};
+use super::transport::{Failure, Transport, classify, hung_up, speaks_no_tls};
 
 /// Largest manifest in bytes (OCI distribution spec 1.1, "Pushing Manifests": registries should take four
 /// megabytes, and may refuse more).
@@ -118,7 +118,7 @@ impl RegistryClient {
     #[must_use]
     pub fn new(options: RegistryOptions) -> Self {
         let exchange = Exchange {
-            transport: Transport::new(options.ca_pem, options.insecure),
+            transport: Transport::new(options.ca_pem.clone(), &options.insecure),
             passes: Passes::default(),
             timeout: options.request_timeout,
             stall: options.stall,
@@ -284,16 +284,33 @@ impl RegistryClient {
         if let Some(scheme) = schemes.get(host) {
             return Ok(scheme);
         }
-        let client = transport.client(host)?;
-        let probe = client.get(format!("https://{host}/v2/")).send();
-        let scheme = match tokio::time::timeout(self.shared.exchange.stall, probe).await {
-            Ok(Ok(_)) => "https",
-            Ok(Err(error)) if speaks_no_tls(&error) => "http",
-            Ok(Err(error)) => return Err(super::transport::classify(&error)),
-            Err(_) => return Err(Failure::lost("no answer")),
+        let scheme = match self.probe("https", host).await? {
+            Ok(_) => "https",
+            Err(error) if speaks_no_tls(&error) => "http",
+            // Some hang up on TLS, others for a moment: the first kind answers to plain HTTP as registries do.
+            Err(error) if hung_up(&error) => match self.probe("http", host).await? {
+                Ok(status) if status.is_success() || status == StatusCode::UNAUTHORIZED => "http",
+                _ => return Err(classify(&error)),
+            },
+            Err(error) => return Err(classify(&error)),
         };
         schemes.insert(host.to_owned(), scheme);
         Ok(scheme)
+    }
+
+    /// What `host` answers to being asked whether it is a registry (OCI distribution spec 1.1, end-1).
+    async fn probe(
+        &self,
+        scheme: &str,
+        host: &str,
+    ) -> Result<Result<StatusCode, reqwest::Error>, Failure> {
+        let exchange = &self.shared.exchange;
+        let client = exchange.transport.client(host)?;
+        let probe = client.get(format!("{scheme}://{host}/v2/")).send();
+        match tokio::time::timeout(exchange.stall, probe).await {
+            Ok(answer) => Ok(answer.map(|reply| reply.status())),
+            Err(_) => Err(Failure::lost("no answer")),
+        }
     }
 }
 

@@ -55,6 +55,7 @@ impl Failure {
 /// HTTP clients, made when they are needed.
 pub(crate) struct Transport {
     ca_pem: Vec<String>,
+    /// In the form of [`with_port`].
     insecure: BTreeSet<String>,
     clients: Mutex<HashMap<(Trust, Route), reqwest::Client>>,
 }
@@ -75,20 +76,20 @@ enum Route {
 }
 
 impl Transport {
-    pub(crate) fn new(ca_pem: Vec<String>, insecure: BTreeSet<String>) -> Self {
+    pub(crate) fn new(ca_pem: Vec<String>, insecure: &BTreeSet<String>) -> Self {
         Self {
             ca_pem,
-            insecure,
+            insecure: insecure.iter().flat_map(|host| ports_of(host)).collect(),
             clients: Mutex::default(),
         }
     }
 
-    /// Whether `host` (with its port) may speak plain HTTP.
+    /// Whether `host` (with its port, if it has one) may speak plain HTTP.
     pub(crate) fn may_be_plain(&self, host: &str) -> bool {
         self.is_insecure(host) || is_loopback(host)
     }
 
-    /// The client for `host` (with its port).
+    /// The client for `host` (with its port, if it has one).
     pub(crate) fn client(&self, host: &str) -> Result<reqwest::Client, RegistryErrorKind> {
         let trust = if self.is_insecure(host) {
             Trust::Any
@@ -110,7 +111,7 @@ impl Transport {
     }
 
     fn is_insecure(&self, host: &str) -> bool {
-        self.insecure.contains(host)
+        self.insecure.contains(&with_port(host))
     }
 
     fn make(&self, trust: Trust, route: Route) -> Result<reqwest::Client, RegistryErrorKind> {
@@ -155,6 +156,33 @@ impl Transport {
             RegistryErrorKind::Client(format!("the configured CA certificates: {cause}"))
         })
     }
+}
+
+/// `host` in lower case and with its port: that of HTTPS, if it names none.
+fn with_port(host: &str) -> String {
+    let host = host.to_ascii_lowercase();
+    if has_port(&host) {
+        host
+    } else {
+        format!("{host}:443")
+    }
+}
+
+/// What connections `host` means as a registry: without a port those of both schemes.
+fn ports_of(host: &str) -> Vec<String> {
+    let host = host.to_ascii_lowercase();
+    if has_port(&host) {
+        vec![host]
+    } else {
+        vec![format!("{host}:443"), format!("{host}:80")]
+    }
+}
+
+fn has_port(host: &str) -> bool {
+    // The colons of an IPv6 address are in brackets.
+    host.rsplit(']')
+        .next()
+        .is_some_and(|rest| rest.contains(':'))
 }
 
 /// Whether `host`, with or without a port, is this machine by name or address.
@@ -251,31 +279,46 @@ pub(crate) fn classify(error: &reqwest::Error) -> Failure {
     Failure::lost(cause)
 }
 
-/// Whether `error` says that the other side does not speak TLS at all (and not that its certificate is bad).
+/// Whether `error` says that the other side answers, but not by TLS (and not that its certificate is bad).
 pub(crate) fn speaks_no_tls(error: &reqwest::Error) -> bool {
-    match find::<rustls::Error>(error) {
-        Some(error) => matches!(error, rustls::Error::InvalidMessage(_)),
-        None => find::<io::Error>(error)
-            .is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused),
-    }
+    matches!(
+        find::<rustls::Error>(error),
+        Some(rustls::Error::InvalidMessage(_))
+    )
 }
 
-/// The cause of that type in the chain of `error`, also inside of I/O errors.
+/// Whether `error` says that the other side hung up: on being greeted by TLS, or for any other reason.
+pub(crate) fn hung_up(error: &reqwest::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+
+    find::<rustls::Error>(error).is_none()
+        && causes(error)
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|error| {
+                matches!(
+                    error.kind(),
+                    UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe
+                )
+            })
+}
+
+/// The outermost cause of that type in the chain of `error`.
 fn find<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
-    let mut next: Option<&'e (dyn Error + 'static)> = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
+    causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+/// `error` and its causes, also those inside of I/O errors.
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'e (dyn Error + 'static)| {
+        let error: &'e (dyn Error + 'static) = *error;
         let inner = error
             .downcast_ref::<io::Error>()
             .and_then(|error| error.get_ref());
-        next = match inner {
+        match inner {
             Some(inner) => Some(inner),
             None => error.source(),
-        };
-    }
-    None
+        }
+    })
 }
 
 /// The innermost cause: the outer ones name URLs, which may hold signatures.
@@ -317,8 +360,38 @@ mod tests {
     }
 
     #[test]
+    fn an_insecure_registry_is_known_by_every_way_to_write_its_port() {
+        let insecure = [
+            "Plain.example.com",
+            "443.example.com:443",
+            "[2001:DB8::1]:5000",
+        ];
+        let insecure = insecure.into_iter().map(str::to_owned).collect();
+        let transport = Transport::new(Vec::new(), &insecure);
+
+        for host in [
+            "plain.example.com",
+            "PLAIN.example.com:443",
+            "plain.example.com:80",
+            "443.example.com",
+            "443.example.com:443",
+            "[2001:db8::1]:5000",
+        ] {
+            assert!(transport.may_be_plain(host), "{host}");
+        }
+        for host in [
+            "plain.example.com:5000",
+            "443.example.com:80",
+            "[2001:db8::1]",
+            "other.example.com",
+        ] {
+            assert!(!transport.may_be_plain(host), "{host}");
+        }
+    }
+
+    #[test]
     fn a_ca_file_without_a_certificate_is_refused() {
-        let transport = Transport::new(vec!["no PEM".to_owned()], BTreeSet::new());
+        let transport = Transport::new(vec!["no PEM".to_owned()], &BTreeSet::new());
 
         let error = transport.client("example.com").unwrap_err();
 
