@@ -213,6 +213,14 @@ impl ImageStore {
             let registry = reference.repository().registry();
             options.credentials.insert(registry, found.credential);
         }
+        // Mirrors are the operator's: what a job brings along is none of their business.
+        for mirror in options.mirrors_of(reference.repository()) {
+            if options.credentials.of(mirror.registry()).is_none()
+                && let Some(credential) = login::host_login(&mirror, docker_config).await
+            {
+                options.credentials.insert(mirror.registry(), credential);
+            }
+        }
         RegistryClient::new(options)
     }
 

@@ -17,7 +17,7 @@ use super::digest::Digest;
 use super::error::{RegistryError, RegistryErrorKind};
 use super::exchange::{Call, Exchange, Reply, failure_of};
 use super::media_type;
-use super::reference::{Reference, Repository, api_host, registry_key};
+use super::reference::{Reference, Repository, api_host, same_registry};
 use super::retry::{Retries, RetryPolicy, Trouble, dice};
 use super::transport::{Failure, Transport, classify, hung_up, speaks_no_tls};
 
@@ -48,6 +48,19 @@ pub struct RegistryOptions {
     pub stall: Duration,
 }
 
+impl RegistryOptions {
+    /// Where to look for what `repository` has before it is asked itself. A mirror that is no registry's name was
+    /// refused with the configuration.
+    pub(crate) fn mirrors_of(&self, repository: &Repository) -> Vec<Repository> {
+        self.mirrors
+            .iter()
+            .filter(|(registry, _)| same_registry(registry, repository.registry()))
+            .flat_map(|(_, mirrors)| mirrors)
+            .filter_map(|mirror| mirrored(mirror, repository))
+            .collect()
+    }
+}
+
 impl Default for RegistryOptions {
     fn default() -> Self {
         Self {
@@ -71,9 +84,7 @@ pub struct RegistryClient {
 
 struct Shared {
     exchange: Exchange,
-    credentials: Credentials,
-    mirrors: BTreeMap<String, Vec<String>>,
-    retry: RetryPolicy,
+    options: RegistryOptions,
     /// Of registries that may speak plain HTTP: how they do.
     schemes: Mutex<HashMap<String, &'static str>>,
 }
@@ -123,17 +134,10 @@ impl RegistryClient {
             timeout: options.request_timeout,
             stall: options.stall,
         };
-        let mirrors = options
-            .mirrors
-            .into_iter()
-            .map(|(registry, mirrors)| (registry_key(&registry).to_owned(), mirrors))
-            .collect();
         Self {
             shared: Arc::new(Shared {
                 exchange,
-                credentials: options.credentials,
-                mirrors,
-                retry: options.retry,
+                options,
                 schemes: Mutex::default(),
             }),
         }
@@ -231,27 +235,31 @@ impl RegistryClient {
 
     /// Where to look for what `repository` has: its mirrors, then itself.
     pub(super) fn places(&self, repository: &Repository) -> Vec<Repository> {
-        let mirrors = self.shared.mirrors.get(repository.registry());
-        mirrors
-            .into_iter()
-            .flatten()
-            .filter_map(|mirror| mirrored(mirror, repository))
-            .chain([repository.clone()])
-            .collect()
+        let mut places = self.shared.options.mirrors_of(repository);
+        places.push(repository.clone());
+        places
     }
 
     /// What a request at a place may be put off by: where there is another place, nothing is waited for.
     pub(super) fn retries(&self, is_last: bool) -> Waits {
         let none = RetryPolicy::none();
         Waits {
-            retries: Retries::new(if is_last { &self.shared.retry } else { &none }),
+            retries: Retries::new(if is_last {
+                &self.shared.options.retry
+            } else {
+                &none
+            }),
             since: Instant::now(),
         }
     }
 
     /// Sends `call` once; an answer without success is a failure.
     pub(super) async fn send(&self, call: &Call<'_>) -> Result<Reply, Failure> {
-        let credential = self.shared.credentials.of(call.repository.registry());
+        let credential = self
+            .shared
+            .options
+            .credentials
+            .of(call.repository.registry());
         let reply = self.shared.exchange.send(call, credential).await?;
         if reply.status().is_success() {
             Ok(reply)
@@ -314,8 +322,7 @@ impl RegistryClient {
     }
 }
 
-/// Where `mirror` keeps what `repository` has. A mirror that is no registry's name was refused with the
-/// configuration.
+/// Where `mirror` keeps what `repository` has.
 fn mirrored(mirror: &str, repository: &Repository) -> Option<Repository> {
     let (registry, prefix) = mirror.split_once('/').unwrap_or((mirror, ""));
     let path = if prefix.is_empty() {
