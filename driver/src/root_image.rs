@@ -7,7 +7,8 @@ use vk_hub_proto::job::Failure;
 
 use crate::host::Host;
 use crate::image::{
-    ImageConfig, ImageStore, Progress, PullError, PullRequest, StoreError, StoredImage,
+    ImageConfig, ImageStore, Platform, PlatformError, Progress, PullError, PullRequest, StoreError,
+    StoredImage,
 };
 use crate::images::{DEFAULT_IMAGE, ImageError, Images, ImagesError, LOCAL_PREFIX};
 use crate::registry::Digest;
@@ -52,13 +53,23 @@ pub enum RootImageError {
     /// There is no such guest image.
     #[error(transparent)]
     Local(#[from] ImageError),
-    /// A guest image is wanted for another platform than the guest's.
-    #[error("image \"{name}\" is for {GUEST_PLATFORM}, and not for {platform}")]
-    Platform {
+    /// The image is wanted for another platform than the guest's.
+    #[error("image \"{name}\" is wanted for {platform}, but VMs of this host run {guest} only")]
+    Foreign {
         /// The image.
         name: String,
         /// What is wanted.
         platform: String,
+        /// What can be had.
+        guest: String,
+    },
+    /// The platform is none.
+    #[error("image \"{name}\" cannot be had")]
+    Platform {
+        /// The image.
+        name: String,
+        /// Why.
+        source: PlatformError,
     },
     /// The store of images cannot be used.
     #[error(transparent)]
@@ -71,16 +82,16 @@ pub enum RootImageError {
     Aborted(#[source] tokio::task::JoinError),
 }
 
-/// What guest images are for.
-const GUEST_PLATFORM: &str = "linux/amd64";
-
 impl RootImageError {
     /// The class of failure that a job without its image ends with.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
             Self::Pull(error) if error.is_configuration() => Failure::Configuration,
-            Self::Pull(_) | Self::Local(_) | Self::Platform { .. } => Failure::ImagePull,
+            Self::Pull(_) | Self::Local(_) | Self::Foreign { .. } | Self::Platform { .. } => {
+                Failure::ImagePull
+            }
+            Self::Store(error) if error.is_full() => Failure::ImagePull,
             Self::Images(_) | Self::Store(_) | Self::Aborted(_) => Failure::System,
         }
     }
@@ -102,14 +113,11 @@ impl RootImage {
             "" => DEFAULT_IMAGE,
             _ => request.reference.as_str(),
         };
+        if let Some(platform) = &request.platform {
+            runs_here(name, platform)?;
+        }
         if name.starts_with(LOCAL_PREFIX) {
-            return match &request.platform {
-                Some(platform) if platform != GUEST_PLATFORM => Err(RootImageError::Platform {
-                    name: name.to_owned(),
-                    platform: platform.clone(),
-                }),
-                _ => Self::local(&host.images()?, name),
-            };
+            return Self::local(&host.images()?, name);
         }
         let (state, settings) = (host.state_path(), host.settings().images.clone());
         let store = tokio::task::spawn_blocking(move || ImageStore::open(&state, settings));
@@ -158,6 +166,24 @@ impl RootImage {
     pub fn defaults(&self) -> &ProcessDefaults {
         &self.defaults
     }
+}
+
+/// Whether the guest is of the platform that `text` names.
+fn runs_here(name: &str, text: &str) -> Result<(), RootImageError> {
+    let name = || name.to_owned();
+    let platform: Platform = text.parse().map_err(|source| RootImageError::Platform {
+        name: name(),
+        source,
+    })?;
+    let guest = Platform::of_guest();
+    if guest.distance(&platform).is_some() {
+        return Ok(());
+    }
+    Err(RootImageError::Foreign {
+        name: name(),
+        platform: platform.to_string(),
+        guest: guest.to_string(),
+    })
 }
 
 impl From<ImageConfig> for ProcessDefaults {

@@ -93,11 +93,42 @@ impl FromStr for Platform {
             return Err(bad());
         }
         match parts.as_slice() {
+            // One word is an architecture, or the system that guests have (containerd's `platforms`, `Parse`).
+            [word] if is_architecture(word) => Ok(Self::new("linux", word, None)),
+            [word] if word.eq_ignore_ascii_case("linux") => Ok(Self::of_guest()),
             [os, architecture] => Ok(Self::new(os, architecture, None)),
             [os, architecture, variant] => Ok(Self::new(os, architecture, Some(variant))),
             _ => Err(bad()),
         }
     }
+}
+
+/// Whether `text` names a platform: `os/architecture[/variant]`, or an architecture alone.
+///
+/// # Errors
+///
+/// If it does not.
+pub fn check(text: &str) -> Result<(), PlatformError> {
+    text.parse::<Platform>().map(|_| ())
+}
+
+/// Whether `word` is an architecture that Linux images are made for (Go's names, and what others call them).
+fn is_architecture(word: &str) -> bool {
+    matches!(
+        word.to_ascii_lowercase().as_str(),
+        "386"
+            | "amd64"
+            | "x86_64"
+            | "x86-64"
+            | "arm"
+            | "arm64"
+            | "aarch64"
+            | "loong64"
+            | "mips64le"
+            | "ppc64le"
+            | "riscv64"
+            | "s390x"
+    )
 }
 
 #[cfg(test)]
@@ -113,6 +144,9 @@ mod tests {
         assert_eq!(platform("linux/x86_64"), Platform::of_guest());
         assert_eq!(platform("Linux/AMD64/v1"), Platform::of_guest());
         assert_eq!(platform("linux/aarch64/v8").to_string(), "linux/arm64");
+        assert_eq!(platform("amd64"), Platform::of_guest());
+        assert_eq!(platform("linux"), Platform::of_guest());
+        assert_eq!(platform("ARM64").to_string(), "linux/arm64");
     }
 
     #[test]
@@ -127,7 +161,14 @@ mod tests {
 
     #[test]
     fn what_is_no_platform_is_refused() {
-        for text in ["", "linux", "linux/", "a/b/c/d", "linux/amd 64", "linux/\n"] {
+        for text in [
+            "",
+            "windows",
+            "linux/",
+            "a/b/c/d",
+            "linux/amd 64",
+            "linux/\n",
+        ] {
             assert!(text.parse::<Platform>().is_err(), "{text:?}");
         }
     }

@@ -12,3 +12,9 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
         _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
+
+/// Checks the name of a platform.
+fn parse_platform(text: &str) -> Result<String, String> {
+    vk_driver::image::check_platform(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}

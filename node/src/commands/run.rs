@@ -44,7 +44,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "POLICY", default_value = "if-not-present")]
     pull: PullPolicy,
     /// Platform of the image, such as linux/amd64 [default: the guest's]
-    #[arg(long, value_name = "PLATFORM")]
+    #[arg(long, value_name = "PLATFORM", value_parser = super::parse_platform)]
     platform: Option<String>,
     /// User, or user:group, instead of the image's
     #[arg(long, short = 'u', value_name = "USER")]

@@ -25,7 +25,7 @@ pub(crate) struct PullArgs {
     #[arg(value_name = "IMAGE", required = true)]
     names: Vec<String>,
     /// Platform of the image [default: the guest's, linux/amd64]
-    #[arg(long, value_name = "OS/ARCH")]
+    #[arg(long, value_name = "OS/ARCH", value_parser = crate::commands::parse_platform)]
     platform: Option<String>,
     /// When the registry is asked: always, if-not-present or never; several are tried in order [default: always]
     #[arg(long = "policy", value_name = "POLICY")]
