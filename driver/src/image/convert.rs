@@ -1,14 +1,15 @@
 //! From an image's layers in a registry to a root file system in a workspace.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinSet};
 use vk_erofs::{Converter, Limits};
 
 use super::error::PullCause;
@@ -50,7 +51,7 @@ pub(crate) async fn layers(
         let (sink, feed) = if number == 0 {
             through_memory()
         } else {
-            through_file(spool_file(&workspace.layer(number)).map_err(internal)?)
+            through_file(workspace.layer(number))
         };
         sinks.push(sink);
         feeds.push(feed);
@@ -80,18 +81,19 @@ pub(crate) async fn layers(
     let end = loop {
         tokio::select! {
             end = &mut done => break end,
-            Some(download) = downloads.join_next() => match download {
-                Ok(Ok(())) => {}
-                // The converter ends soon after.
-                Ok(Err(error)) => failure = failure.or(Some(error)),
-                Err(error) => failure = failure.or_else(|| Some(FeedError::File(io::Error::other(error)))),
-            },
+            // The converter ends soon after one that failed.
+            Some(download) = downloads.join_next() => failure = failure.or(failed(download)),
             _ = tick.tick() => tell(&received, &mut told, progress),
         }
         if failure.is_some() {
             downloads.abort_all();
         }
     };
+    // The converter knows of a download that failed only that it broke off.
+    downloads.abort_all();
+    while let Some(download) = downloads.join_next().await {
+        failure = failure.or(failed(download));
+    }
     tell(&received, &mut told, progress);
     match failure {
         Some(FeedError::Registry(error)) => return Err(error.into()),
@@ -101,30 +103,47 @@ pub(crate) async fn layers(
     end.map_err(|_| internal(io::Error::other("the converter's thread ended")))?
 }
 
+/// Why a download ended without its layer, unless it was told to.
+fn failed(end: Result<Result<(), FeedError>, JoinError>) -> Option<FeedError> {
+    match end {
+        Ok(end) => end.err(),
+        Err(error) if error.is_cancelled() => None,
+        Err(error) => Some(FeedError::File(io::Error::other(error))),
+    }
+}
+
+/// Starts the downloads, [`CONCURRENT`] at a time, in the order of the layers.
 fn start(
     client: &RegistryClient,
     layers: &Layers<'_>,
     sinks: Vec<Sink>,
     received: &Arc<[AtomicU64]>,
 ) -> JoinSet<Result<(), FeedError>> {
-    let turns = Arc::new(Semaphore::new(CONCURRENT));
+    let parts = layers.parts.to_vec();
+    let queue: VecDeque<_> = parts.into_iter().zip(sinks).enumerate().collect();
+    let queue = Arc::new(Mutex::new(queue));
     let mut downloads = JoinSet::new();
-    for (number, (part, sink)) in layers.parts.iter().zip(sinks).enumerate() {
-        let (client, part) = (client.clone(), *part);
+    for _ in 0..CONCURRENT {
+        let (client, queue, received) = (client.clone(), Arc::clone(&queue), Arc::clone(received));
         let repository = layers.reference.repository().clone();
-        let (turns, received) = (Arc::clone(&turns), Arc::clone(received));
         downloads.spawn(async move {
-            // Turns are given in the order they are asked for. The semaphore is never closed.
-            let _turn = turns.acquire().await;
-            let size = BlobSize::Exactly(part.size);
-            let blob = client
-                .blob(&repository, part.digest, size)
-                .await
-                .map_err(FeedError::Registry)?;
-            match received.get(number) {
-                Some(received) => sink.fill(blob, received).await,
-                None => Ok(()),
+            let next = || {
+                queue
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop_front()
+            };
+            while let Some((number, (part, sink))) = next() {
+                let size = BlobSize::Exactly(part.size);
+                let blob = client
+                    .blob(&repository, part.digest, size)
+                    .await
+                    .map_err(FeedError::Registry)?;
+                if let Some(received) = received.get(number) {
+                    sink.fill(blob, received).await?;
+                }
             }
+            Ok(())
         });
     }
     downloads
@@ -188,12 +207,4 @@ impl ConvertWork {
 
 fn create(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
-}
-
-fn spool_file(path: &Path) -> io::Result<File> {
-    File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
 }

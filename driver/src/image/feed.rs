@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +41,8 @@ pub(crate) enum Feed {
     },
     File {
         spool: Arc<Spool>,
+        /// Once something is in it.
+        file: Option<File>,
         offset: u64,
     },
 }
@@ -53,9 +56,9 @@ pub(crate) enum Sink {
     File(SpoolWriter),
 }
 
-/// A file that grows.
+/// A file that grows. Each end opens it when it needs it: of hundreds of layers few are on their way at a time.
 pub(crate) struct Spool {
-    file: File,
+    path: PathBuf,
     state: Mutex<SpoolState>,
     changed: Condvar,
 }
@@ -92,15 +95,20 @@ pub(crate) fn through_memory() -> (Sink, Feed) {
     (sink, feed)
 }
 
-/// Both ends of a layer that waits in `file`, which is empty, and open for reading and writing.
-pub(crate) fn through_file(file: File) -> (Sink, Feed) {
+/// Both ends of a layer that waits in a file at `path`, where there is none yet.
+pub(crate) fn through_file(path: PathBuf) -> (Sink, Feed) {
     let spool = Arc::new(Spool {
-        file,
+        path,
         state: Mutex::default(),
         changed: Condvar::new(),
     });
     let sink = Sink::File(SpoolWriter(Arc::clone(&spool)));
-    (sink, Feed::File { spool, offset: 0 })
+    let feed = Feed::File {
+        spool,
+        file: None,
+        offset: 0,
+    };
+    (sink, feed)
 }
 
 impl Sink {
@@ -123,6 +131,7 @@ impl Sink {
                 Ok(())
             }
             Self::File(writer) => {
+                let file = writer.create().await.map_err(FeedError::File)?;
                 let mut batch = Vec::new();
                 let mut size = 0;
                 loop {
@@ -135,7 +144,7 @@ impl Sink {
                     }
                     if size >= BATCH || is_end {
                         writer
-                            .write(std::mem::take(&mut batch))
+                            .write(&file, std::mem::take(&mut batch))
                             .await
                             .map_err(FeedError::File)?;
                         size = 0;
@@ -151,12 +160,19 @@ impl Sink {
 }
 
 impl SpoolWriter {
-    async fn write(&self, batch: Vec<Bytes>) -> io::Result<()> {
-        let spool = Arc::clone(&self.0);
+    async fn create(&self) -> io::Result<Arc<File>> {
+        let path = self.0.path.clone();
+        let create = move || File::options().write(true).create_new(true).open(path);
+        let file = tokio::task::spawn_blocking(create).await;
+        file.map_err(io::Error::other)?.map(Arc::new)
+    }
+
+    async fn write(&self, file: &Arc<File>, batch: Vec<Bytes>) -> io::Result<()> {
+        let (spool, file) = (Arc::clone(&self.0), Arc::clone(file));
         let write = tokio::task::spawn_blocking(move || {
             let mut offset = spool.state().written;
             for piece in batch {
-                spool.file.write_all_at(&piece, offset)?;
+                file.write_all_at(&piece, offset)?;
                 offset += u64::try_from(piece.len()).unwrap_or(u64::MAX);
             }
             spool.state().written = offset;
@@ -209,7 +225,11 @@ impl Read for Feed {
                 current.copy_to_slice(buffer.get_mut(..size).unwrap_or_default());
                 Ok(size)
             }
-            Self::File { spool, offset } => {
+            Self::File {
+                spool,
+                file,
+                offset,
+            } => {
                 let mut state = spool.state();
                 while state.written <= *offset {
                     match state.end {
@@ -224,7 +244,11 @@ impl Read for Feed {
                     }
                 }
                 drop(state);
-                let size = spool.file.read_at(buffer, *offset)?;
+                let file = match file {
+                    Some(file) => file,
+                    None => file.insert(File::open(&spool.path)?),
+                };
+                let size = file.read_at(buffer, *offset)?;
                 *offset += u64::try_from(size).unwrap_or(u64::MAX);
                 Ok(size)
             }
@@ -273,15 +297,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_is_read_while_it_grows_to_its_end() {
-        let (sink, mut feed) = through_file(tempfile::tempfile().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let (sink, mut feed) = through_file(folder.path().join("layer"));
         let Sink::File(writer) = sink else { panic!() };
+        let file = writer.create().await.unwrap();
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             feed.read_to_end(&mut all).map(|_| all)
         });
 
         for piece in ["one ", "two ", "three"] {
-            writer.write(vec![Bytes::from(piece)]).await.unwrap();
+            writer.write(&file, vec![Bytes::from(piece)]).await.unwrap();
         }
         writer.0.finish(End::Whole);
         drop(writer);
@@ -291,7 +317,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_writer_that_goes_away_is_an_error_and_no_end() {
-        let (sink, mut feed) = through_file(tempfile::tempfile().unwrap());
+        let (sink, mut feed) = through_file("/no/such/file".into());
         let (other_sink, mut other_feed) = through_memory();
 
         drop((sink, other_sink));
