@@ -12,4 +12,5 @@ pub mod image_maker;
 pub mod job;
 pub mod processes;
 pub mod registry;
+pub mod small_disk;
 pub mod vk;

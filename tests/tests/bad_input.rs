@@ -5,7 +5,11 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use vk_tests::fault_proxy::{Action, FaultProxy};
+use vk_tests::image_maker::{Compression, Image, Tar};
 use vk_tests::job::{script, variable, with_variables};
+use vk_tests::registry::{Demands, Registry};
+use vk_tests::small_disk;
 use vk_tests::vk::{JobRun, Vk};
 
 fn usage_error(text: &str) -> String {
@@ -25,8 +29,15 @@ fn usage_error(text: &str) -> String {
 
 /// Runs a job that must not get as far as a VM.
 fn refused(job: &Value, class: &str) -> JobRun {
-    let run = Vk::new().run_job(job, &[]);
+    let vk = Vk::new();
+    let config = vk.dir().join("config.toml");
+    // By default it is tried for 90 s.
+    fs::write(&config, "[registries]\nunreachable_for = \"1s\"\n").unwrap();
+    let run = vk.run_job(job, &["--config", config.to_str().unwrap()]);
+    check_refused(run, class)
+}
 
+fn check_refused(run: JobRun, class: &str) -> JobRun {
     assert_eq!(run.status, 3, "{run:?}");
     assert_eq!(run.failure(), class, "{run:?}");
     let message = run.result["message"].as_str().expect("a message");
@@ -199,14 +210,101 @@ fn a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
 }
 
 #[test]
-fn a_platform_that_cannot_run_here_is_refused() {
-    let mut job = script(&["true"]);
-    job["image"] = json!({
-        "name": "local/default",
-        "executor_opts": {"docker": {"platform": "linux/arm64"}},
-    });
+fn a_platform_that_cannot_run_here_is_refused_before_a_registry_is_asked() {
+    let proxy = FaultProxy::start("", |_| Action::status(404));
+    for name in ["local/default", &proxy.image("a:1")] {
+        for (platform, named) in [
+            ("linux/arm64", "linux/arm64"),
+            ("arm64", "linux/arm64"),
+            ("windows/amd64", "windows/amd64"),
+            ("no platform", "no platform"),
+        ] {
+            let mut job = script(&["true"]);
+            job["image"] = json!({
+                "name": name,
+                "executor_opts": {"docker": {"platform": platform}},
+            });
 
-    refused(&job, "image_pull");
+            let run = refused(&job, "image_pull");
+
+            let text = run.text();
+            assert!(text.contains(name) && text.contains(named), "{run:?}");
+            let knows = named == "no platform" || text.contains("linux/amd64");
+            assert!(knows, "{run:?}");
+        }
+    }
+    assert!(proxy.requests().is_empty());
+}
+
+/// Golden 110 to 114 have the names, the registry that is down and the policies.
+#[test]
+fn whatever_keeps_an_image_away_is_named_with_image_and_registry() {
+    let closed = Registry::with(Demands {
+        login: true,
+        tls: false,
+    });
+    let open = Registry::start();
+    Image::new().platform("linux/arm64").push(&open, "arm:1");
+    Image::busybox().push(&open, "a:1");
+    let corrupt = FaultProxy::start(open.host(), |request| {
+        if request.path.contains("/blobs/") {
+            Action::Corrupt(5)
+        } else {
+            Action::Forward
+        }
+    });
+    let busy = FaultProxy::start("", |_| Action::with_header(429, "Retry-After", "9999"));
+    let unknown_authority = Registry::with(Demands {
+        tls: true,
+        login: false,
+    });
+    for (name, host, cause) in [
+        (closed.image("a:1"), closed.host(), "access denied"),
+        (open.image("arm:1"), open.host(), "linux/arm64"),
+        (corrupt.image("a:1"), &corrupt.host(), "digest mismatch"),
+        (busy.image("a:1"), &busy.host(), "status 429"),
+        (
+            unknown_authority.image("a:1"),
+            unknown_authority.host(),
+            "TLS",
+        ),
+    ] {
+        let mut job = script(&["true"]);
+        job["image"] = json!({"name": name});
+
+        let run = refused(&job, "image_pull");
+
+        let message = run.result["message"].as_str().unwrap();
+        for part in [&name, host, cause] {
+            assert!(message.contains(part), "no {part:?} in {run:?}");
+        }
+    }
+}
+
+/// The first of these is refused up front, the second when the disk fills.
+#[test]
+fn an_image_that_finds_no_room_fails_as_image_pull_with_figures() {
+    let registry = Registry::start();
+    let zeros = Tar::new().file("a", 0o644, &vec![7; 400 << 20]).finish();
+    Image::busybox().push(&registry, "small:1");
+    Image::new()
+        .layer(zeros, Compression::Gzip)
+        .push(&registry, "bomb:1");
+    for (name, megabytes) in [("small:1", 48), ("bomb:1", 200)] {
+        let vk = Vk::new();
+        let mut job = script(&["true"]);
+        let image = registry.image(name);
+        job["image"] = json!({"name": image});
+        let file = vk.job_file(&job);
+        let script = format!("exec \"$VK\" gitlab run {}", file.display());
+        let output = small_disk::shell(&vk, megabytes, &script).output().unwrap();
+
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let trace = String::from_utf8_lossy(&output.stdout);
+        for part in ["not enough disk space for image", &image, "MiB free"] {
+            assert!(trace.contains(part), "no {part:?} in {trace}");
+        }
+    }
 }
 
 #[test]

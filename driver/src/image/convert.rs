@@ -30,6 +30,8 @@ pub(crate) struct Layers<'a> {
     pub(crate) reference: &'a Reference,
     pub(crate) parts: &'a [Part],
     pub(crate) diff_ids: &'a [Digest],
+    /// What they may unpack to altogether, in bytes.
+    pub(crate) max_bytes: u64,
 }
 
 /// Downloads and converts `layers`; answers the length of the root file system, which is not synced.
@@ -61,6 +63,10 @@ pub(crate) async fn layers(
         image: image.clone(),
         parts: layers.parts.to_vec(),
         diff_ids: layers.diff_ids.to_vec(),
+        limits: Limits {
+            max_bytes: layers.max_bytes,
+            ..Limits::default()
+        },
         spools: (0..layers.parts.len())
             .map(|n| workspace.layer(n))
             .collect(),
@@ -165,6 +171,7 @@ struct ConvertWork {
     image: String,
     parts: Vec<Part>,
     diff_ids: Vec<Digest>,
+    limits: Limits,
     spools: Vec<std::path::PathBuf>,
 }
 
@@ -174,7 +181,7 @@ impl ConvertWork {
             image: self.image.clone(),
             source,
         };
-        let mut converter = Converter::new(rootfs, Limits::default()).map_err(disk)?;
+        let mut converter = Converter::new(rootfs, self.limits).map_err(disk)?;
         let layers = self.parts.iter().zip(&self.diff_ids).zip(&self.spools);
         for (((part, expected), spool), feed) in layers.zip(feeds) {
             let layer = part.digest;

@@ -140,6 +140,17 @@ pub enum PullCause {
         /// Where.
         folder: PathBuf,
     },
+    /// It alone takes more than all images may.
+    #[error(
+        "image {image} unpacks to more than {} MiB, which is all that images may take on this host \
+         (`images.store_size` in the configuration)", .limit >> 20
+    )]
+    LargerThanStore {
+        /// The image's full reference.
+        image: String,
+        /// In bytes.
+        limit: u64,
+    },
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -16,6 +16,7 @@ mod name;
 mod platform;
 mod policy;
 mod pull;
+mod room;
 mod settings;
 mod store;
 

@@ -13,6 +13,7 @@ use super::manifest::{self, Document, ImageManifest, ManifestError};
 use super::name::{self, NameError};
 use super::platform::Platform;
 use super::policy::PullPolicy;
+use super::room::Room;
 use super::settings::{self, ConfigBlob};
 use super::store::{EntryRecord, Key, PullLock, Store, StoreError, StoredImage};
 use super::{ImageSettings, Progress};
@@ -22,13 +23,6 @@ use crate::registry::{
 
 /// How often it is looked whether another process is done with an image.
 const WAIT: Duration = Duration::from_millis(100);
-
-/// How much larger than its compressed layers an image is taken to become. Gzipped system images unpack to two to
-/// three times their size.
-const EXPANSION: u64 = 3;
-
-/// What is left free for others, in bytes.
-const RESERVE: u64 = 64 << 20;
 
 /// An image that is wanted.
 #[derive(Clone, Debug)]
@@ -266,7 +260,8 @@ impl Pull<'_> {
         };
         let config = self.config(&manifest).await?;
         self.check(&manifest, &config)?;
-        self.make_room(&manifest).await?;
+        let room = Room::new(self.images, &self.image, &manifest);
+        let allowed = room.allowed().await?;
         let sizes: Vec<_> = manifest
             .layers
             .iter()
@@ -278,11 +273,13 @@ impl Pull<'_> {
             reference: self.reference,
             parts: &manifest.layers,
             diff_ids: &config.diff_ids,
+            max_bytes: allowed,
         };
-        let converted = convert::layers(&self.client, &layers, &workspace, self.progress).await;
-        let rootfs_bytes = match converted {
-            Ok(length) => length,
-            Err(cause) => return Err(self.full_disk(cause, &manifest)),
+        let rootfs_bytes = tokio::select! {
+            end = convert::layers(&self.client, &layers, &workspace, self.progress) => {
+                end.map_err(|cause| room.explain(cause, allowed))?
+            }
+            no_room = room.watch() => return Err(no_room),
         };
         (self.progress)(PullEvent::Storing);
         let record = EntryRecord {
@@ -424,68 +421,6 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// What the image takes at most, as far as its manifest tells.
-    fn needed(manifest: &ImageManifest) -> u64 {
-        let sum = |layers: &[manifest::Part]| {
-            layers
-                .iter()
-                .fold(0_u64, |sum, layer| sum.saturating_add(layer.size))
-        };
-        // The first layer is not kept in its compressed form.
-        let waiting = sum(manifest.layers.get(1..).unwrap_or_default());
-        sum(&manifest.layers)
-            .saturating_mul(EXPANSION)
-            .saturating_add(waiting)
-    }
-
-    /// Sees to it that there is room, at the cost of images that are not in use.
-    async fn make_room(&self, manifest: &ImageManifest) -> Result<(), PullCause> {
-        let needed = Self::needed(manifest);
-        let wanted = needed.saturating_add(RESERVE);
-        let free = self
-            .images
-            .blocking(move |store| {
-                let free = store.free()?;
-                let missing = wanted.saturating_sub(free);
-                if missing == 0 {
-                    return Ok(free);
-                }
-                let taken: u64 = store
-                    .summaries()?
-                    .iter()
-                    .map(|image| image.disk_bytes)
-                    .sum();
-                // Nothing is given up for an image that would not fit anyway.
-                if taken >= missing {
-                    store.collect(taken - missing)?;
-                }
-                store.free()
-            })
-            .await?;
-        if free < wanted {
-            return Err(self.no_space(needed, free));
-        }
-        Ok(())
-    }
-
-    fn no_space(&self, needed: u64, free: u64) -> PullCause {
-        PullCause::NoSpace {
-            image: self.image.clone(),
-            needed,
-            free,
-            folder: self.images.store.path().to_owned(),
-        }
-    }
-
-    /// Says of a failure that the disk became full, with figures, if that is why.
-    fn full_disk(&self, cause: PullCause, manifest: &ImageManifest) -> PullCause {
-        if !is_full(&cause) {
-            return cause;
-        }
-        let free = self.images.store.free().unwrap_or(0);
-        self.no_space(Self::needed(manifest), free)
-    }
-
     /// Keeps the store within its bound. A failure does not make the pull one.
     async fn collect(&self) {
         let limit = self.images.max_bytes();
@@ -497,24 +432,4 @@ impl Pull<'_> {
             tracing::warn!(error = %crate::report::chain(&error), "cannot tidy the image store");
         }
     }
-}
-
-/// Whether a failure comes from a full disk.
-fn is_full(cause: &PullCause) -> bool {
-    if let PullCause::Store(error) = cause
-        && error.is_full()
-    {
-        return true;
-    }
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(cause);
-    while let Some(error) = next {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return matches!(
-                error.kind(),
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-            );
-        }
-        next = error.source();
-    }
-    false
 }
