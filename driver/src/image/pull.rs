@@ -291,23 +291,22 @@ impl Pull<'_> {
                 .to_string(),
             config: config.config,
             rootfs_bytes,
+            rootfs_digest: String::new(),
         };
-        let published = key.clone();
-        self.images
+        let (published, reference) = (key.clone(), self.reference.clone());
+        let image = self
+            .images
             .blocking(move |store| {
-                store.publish(&workspace, &published, &record)?;
+                let image = store.publish(&workspace, &published, record, &reference, digest)?;
                 drop(workspace);
-                Ok(())
+                Ok(image)
             })
-            .await?;
+            .await
+            .map_err(|cause| room.explain(cause, allowed))?;
         self.note(digest, &key).await?;
-        let image = self.get(&key, digest).await?;
         drop(lock);
         self.collect().await;
-        image.ok_or_else(|| PullCause::Internal {
-            image: self.image.clone(),
-            source: std::io::Error::other("the image is gone as soon as it was stored"),
-        })
+        Ok(image)
     }
 
     /// What the reference means: its own digest, and that of the platform's manifest.
@@ -350,10 +349,10 @@ impl Pull<'_> {
         let mut waits = false;
         loop {
             // The lock first: whoever held it before has stored the image.
-            let wanted = key.clone();
+            let (wanted, from) = (key.clone(), self.reference.repository().clone());
             let lock = self
                 .images
-                .blocking(move |store| store.try_pull_lock(&wanted))
+                .blocking(move |store| store.try_pull_lock(&wanted, &from))
                 .await?;
             if let Some(image) = self.get(key, digest).await? {
                 return Ok(Ok(image));

@@ -120,6 +120,7 @@ impl Store {
     /// Forgets names without an image, and lock files that nobody holds.
     pub(crate) fn tidy(&self) -> Result<(), StoreError> {
         self.forget_names()?;
+        self.forget_checked()?;
         self.tidy_locks()
     }
 

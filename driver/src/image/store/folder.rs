@@ -9,7 +9,7 @@ use super::entry::{self, EntryRecord, Key, RECORD, ROOTFS, StoredImage};
 use super::files::{
     StoreError, failed, is_still, make_folder, names, open_lock, sync_folder, try_lock, write_whole,
 };
-use crate::registry::{Digest, Reference};
+use crate::registry::{Digest, Reference, Repository};
 
 /// An open store. All of it works on the disk and may wait for it.
 #[derive(Clone, Debug)]
@@ -42,6 +42,7 @@ impl Store {
             store.tmp(),
             store.entries(),
             store.names_folder(),
+            store.checked(),
             store.locks(),
         ] {
             make_folder(&folder)?;
@@ -64,6 +65,10 @@ impl Store {
 
     pub(super) fn names_folder(&self) -> PathBuf {
         self.root.join("names")
+    }
+
+    pub(super) fn checked(&self) -> PathBuf {
+        self.root.join("checked")
     }
 
     fn locks(&self) -> PathBuf {
@@ -122,7 +127,9 @@ impl Store {
         Ok(())
     }
 
-    /// The entry, locked against being collected; `None` if there is none, or a damaged one.
+    /// The entry, locked against being collected; `None` if there is none, or a damaged one. Each is read whole when
+    /// it is used for the first time since the host was started: files that were written may not have survived a
+    /// loss of power, and disks forget.
     pub(crate) fn get(
         &self,
         key: &Key,
@@ -141,8 +148,20 @@ impl Store {
             if !is_still(&lock, &folder)? {
                 continue;
             }
-            let Some(record) = entry::read(&folder)? else {
+            let record = match entry::read(&folder)? {
+                Some(record) if self.is_checked(key) => Some(record),
+                Some(record) if entry::is_sound(&folder, &record)? => {
+                    self.note_checked(key)?;
+                    Some(record)
+                }
+                _ => None,
+            };
+            let Some(record) = record else {
                 tracing::warn!("the image in {} is damaged", folder.display());
+                // Nobody reads it again, unless somebody uses it, or reads it just now, too.
+                if try_lock(&lock, &folder)? && is_still(&lock, &folder)? {
+                    self.discard(key)?;
+                }
                 return Ok(None);
             };
             entry::touch(&folder)?;
@@ -156,13 +175,32 @@ impl Store {
         }
     }
 
-    /// The right to pull an image, if nobody else has it.
-    pub(crate) fn try_pull_lock(&self, key: &Key) -> Result<Option<PullLock>, StoreError> {
-        let path = self.locks().join(key.name());
+    /// The right to pull an image from `repository`, if nobody else has it. Other repositories have locks of their
+    /// own, even for the same image: a registry that is slow, or means to be, keeps nobody waiting but its own users.
+    pub(crate) fn try_pull_lock(
+        &self,
+        key: &Key,
+        repository: &Repository,
+    ) -> Result<Option<PullLock>, StoreError> {
+        let name = Digest::of(format!("{}\n{repository}\n", key.name()).as_bytes()).hex();
+        let path = self.locks().join(name);
         let file = open_lock(&path)?;
         // The file may have been tidied away between the two steps.
         let is_ours = try_lock(&file, &path)? && is_still(&file, &path)?;
         Ok(is_ours.then_some(PullLock { _file: file }))
+    }
+
+    /// Waits for the right to put an image in its place.
+    fn publish_lock(&self, key: &Key) -> Result<PullLock, StoreError> {
+        let path = self.locks().join(key.name());
+        loop {
+            let file = open_lock(&path)?;
+            file.lock().map_err(failed("lock", &path))?;
+            // The file may have been tidied away between the two steps.
+            if is_still(&file, &path)? {
+                return Ok(PullLock { _file: file });
+            }
+        }
     }
 
     /// Removes lock files that nobody holds.
@@ -197,39 +235,51 @@ impl Store {
         Ok(Workspace { path, _lock: lock })
     }
 
-    /// Makes the finished image of `workspace` the entry `key`. The caller holds the image's [`PullLock`].
+    /// Makes the finished image of `workspace` the entry `key`, and answers it, locked against being collected. If
+    /// another one was quicker, from another repository, it is that one's.
     pub(crate) fn publish(
         &self,
         workspace: &Workspace,
         key: &Key,
-        record: &EntryRecord,
-    ) -> Result<(), StoreError> {
+        mut record: EntryRecord,
+        reference: &Reference,
+        digest: Digest,
+    ) -> Result<StoredImage, StoreError> {
         let made = workspace.path.join("entry");
-        let rootfs = workspace.rootfs()?;
+        record.rootfs_digest = sync_and_hash(&workspace.rootfs()?)?.to_string();
         let path = made.join(RECORD);
-        let content = serde_json::to_vec_pretty(record)
+        let content = serde_json::to_vec_pretty(&record)
             .map_err(|error| failed("write", &path)(error.into()))?;
-        File::open(&rootfs)
-            .and_then(|file| file.sync_all())
-            .map_err(failed("sync", &rootfs))?;
         write_whole(&path, &made.join("record"), &content)?;
-        let entry = self.entry(key);
-        match fs::rename(&made, &entry) {
-            Ok(()) => {}
-            // A damaged one is in the way.
-            Err(_) if entry.is_dir() => {
-                self.discard(key)?;
-                fs::rename(&made, &entry).map_err(failed("write", &entry))?;
-            }
-            Err(error) => return Err(failed("write", &entry)(error)),
+        // Held before anybody can see it, so that nobody collects it.
+        let lock = File::open(&made).map_err(failed("open", &made))?;
+        lock.lock_shared().map_err(failed("lock", &made))?;
+        let _guard = self.publish_lock(key)?;
+        if let Some(image) = self.get(key, reference, digest)? {
+            return Ok(image);
         }
-        sync_folder(&self.entries())
+        // A damaged one that is in use.
+        self.discard(key)?;
+        let folder = self.entry(key);
+        fs::rename(&made, &folder).map_err(failed("write", &folder))?;
+        sync_folder(&self.entries())?;
+        self.note_checked(key)?;
+        Ok(StoredImage {
+            reference: reference.clone(),
+            digest,
+            folder,
+            record,
+            _lock: lock,
+        })
     }
 
     /// Moves an entry out of the way and removes it.
     pub(super) fn discard(&self, key: &Key) -> Result<(), StoreError> {
-        let trash = self.workspace()?;
         let entry = self.entry(key);
+        if !entry.exists() {
+            return Ok(());
+        }
+        let trash = self.workspace()?;
         match fs::rename(&entry, trash.path.join("entry")) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(failed("remove", &entry)(error))
@@ -259,6 +309,21 @@ impl Drop for Workspace {
             tracing::warn!(%error, "cannot remove {}", self.path.display());
         }
     }
+}
+
+/// Makes a file last, and computes its digest in the meantime.
+fn sync_and_hash(path: &Path) -> Result<Digest, StoreError> {
+    let open = || File::open(path).map_err(failed("open", path));
+    let (to_sync, to_read) = (open()?, open()?);
+    std::thread::scope(|scope| {
+        let synced = scope.spawn(move || to_sync.sync_all());
+        let digest = entry::digest(to_read).map_err(failed("read", path))?;
+        match synced.join() {
+            Ok(synced) => synced.map_err(failed("sync", path))?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        Ok(digest)
+    })
 }
 
 fn unique(name: &str) -> String {
