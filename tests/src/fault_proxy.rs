@@ -29,6 +29,8 @@ pub enum Action {
     Forward,
     /// This is the answer: status, headers, body.
     Reply(u16, Vec<(String, String)>, Vec<u8>),
+    /// These bytes are the answer.
+    Raw(Vec<u8>),
     /// The registry answers, and the connection breaks after so many bytes of the body.
     DropAfter(usize),
     /// The registry answers, and the body's byte there is another one.
@@ -166,6 +168,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
             out.write_all(head.as_bytes())?;
             out.write_all(&body)?;
         }
+        Action::Raw(answer) => out.write_all(&answer)?,
         Action::Silence => {
             while !shared.stopping.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(20));

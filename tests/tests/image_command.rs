@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vk_tests::fault_proxy::{Action, FaultProxy};
-use vk_tests::image_maker::{Compression, Image, Tar};
+use vk_tests::image_maker::{self, Compression, Image, Tar};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
+use vk_tests::small_disk;
 use vk_tests::vk::Vk;
 
 fn text(bytes: &[u8]) -> String {
@@ -129,6 +130,169 @@ fn what_cannot_be_pulled_is_told_in_a_line_with_status_3() {
     assert!(
         last.starts_with("vk: failed to pull image") && last.contains(&name),
         "{said}"
+    );
+}
+
+#[test]
+fn what_cannot_be_meant_is_bad_usage() {
+    let vk = Vk::new();
+    for args in [
+        ["image", "pull", "--policy", "sometimes", "127.0.0.1:1/a:1"],
+        [
+            "image",
+            "pull",
+            "--platform",
+            "no/such/plat/form",
+            "127.0.0.1:1/a:1",
+        ],
+        [
+            "run",
+            "--platform",
+            "nonsense",
+            "127.0.0.1:1/a:1",
+            "--shell",
+        ],
+    ] {
+        let output = run(&vk, &args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+    }
+    let local = run(&vk, &["image", "pull", "local/default"]);
+    assert_eq!(local.status.code(), Some(3), "{local:?}");
+    assert!(text(&local.stderr).contains("nothing to pull"), "{local:?}");
+}
+
+#[test]
+fn a_pull_asks_the_registry_whatever_is_configured_for_jobs() {
+    let registry = Registry::start();
+    let push = |name: &str| {
+        Image::new()
+            .layer(layer(name), Compression::Gzip)
+            .push(&registry, "a:1")
+    };
+    let vk = Vk::new();
+    let config = vk.dir().join("vk.toml");
+    fs::write(&config, "[images]\npull_policy = \"if-not-present\"\n").unwrap();
+    let image = registry.image("a:1");
+    let pull = |more: &[&str]| {
+        let args = [
+            "image",
+            "pull",
+            "--json",
+            "--config",
+            config.to_str().unwrap(),
+            &image,
+        ];
+        json(&run(&vk, &[&args[..], more].concat()))[0]["digest"].clone()
+    };
+
+    let old = push("old").to_string();
+    assert_eq!(pull(&[]), old);
+    let new = push("new").to_string();
+    assert_eq!(pull(&["--policy", "never"]), old);
+    assert_eq!(pull(&[]), new);
+}
+
+#[test]
+fn images_give_way_to_bytes_and_not_to_what_a_manifest_claims() {
+    let registry = Registry::start();
+    let filled = |byte, megabytes: usize| {
+        let tar = Tar::new().file("a", 0o644, &vec![byte; megabytes << 20]);
+        Image::new().layer(tar.finish(), Compression::Gzip)
+    };
+    filled(1, 100).push(&registry, "first:1");
+    filled(2, 220).push(&registry, "large:1");
+    let mut manifest = filled(3, 1).push_blobs(&registry, "liar:1");
+    // Three times this fits only without the first image.
+    manifest["layers"][0]["size"] = serde_json::json!(60 << 20);
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    image_maker::push_manifest(&registry, "liar:1", kind, &manifest);
+    let vk = Vk::new();
+    let host = registry.host();
+    let script = format!(
+        "\"$VK\" image pull {host}/first:1 && ! \"$VK\" image pull {host}/liar:1 && \"$VK\" image ls && \
+         \"$VK\" image pull {host}/large:1 && \"$VK\" image ls"
+    );
+
+    let output = small_disk::shell(&vk, 300, &script).output().unwrap();
+
+    assert!(output.status.success(), "{output:?}");
+    let (said, told) = (text(&output.stderr), text(&output.stdout));
+    assert!(said.contains("size mismatch"), "{said}");
+    let lists: Vec<_> = told.split("LAST USED").collect();
+    assert!(lists[1].contains("first:1"), "{told}");
+    assert!(
+        lists[2].contains("large:1") && !lists[2].contains("first:1"),
+        "{told}"
+    );
+}
+
+/// F100: between any two steps, those of the collector and of replacing a damaged entry, too.
+#[test]
+fn pulls_that_are_killed_at_any_moment_leave_a_store_that_works() {
+    let registry = Registry::start();
+    for name in ["a", "b"] {
+        Image::busybox()
+            .layer(layer(name), Compression::None)
+            .push(&registry, &format!("{name}:1"));
+    }
+    let images = ["a:1", "b:1"].map(|name| registry.image(name));
+    let vk = Vk::new();
+    let config = vk.dir().join("vk.toml");
+    // Room for one of them: each pull collects the other.
+    fs::write(&config, "[images]\nstore_size = \"3M\"\n").unwrap();
+    let pull = |image: &str| {
+        start(
+            &vk,
+            &["image", "pull", "--config", config.to_str().unwrap(), image],
+        )
+    };
+    let begin = Instant::now();
+    assert!(
+        pull(&images[0])
+            .wait_with_output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let whole = begin.elapsed();
+    let rootfs = || {
+        let entries = fs::read_dir(vk.state().join("images/entries")).unwrap();
+        entries.map(|entry| entry.unwrap().path().join("rootfs.erofs"))
+    };
+
+    for round in 0..24_u32 {
+        let mut killed = pull(&images[round as usize % 2]);
+        std::thread::sleep(whole * (round * 7 % 24) / 22);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        if round % 3 == 0 {
+            for rootfs in rootfs() {
+                let file = fs::File::options().write(true).open(rootfs).unwrap();
+                file.set_len(4096).unwrap();
+            }
+        }
+    }
+
+    let policy = ["--policy", "if-not-present", "--policy", "always"];
+    for image in &images {
+        let args = ["image", "pull", "--config", config.to_str().unwrap(), image];
+        let output = run(&vk, &[&args[..], &policy].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let checked = rootfs().filter(|rootfs| {
+            let check = std::process::Command::new("fsck.erofs")
+                .arg(rootfs)
+                .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+                .output();
+            check.unwrap().status.success()
+        });
+        assert!(checked.count() > 0);
+    }
+    // Records on their way, which are small, may stay for some minutes.
+    let left = fs::read_dir(vk.state().join("images/tmp")).unwrap();
+    assert_eq!(
+        left.filter(|entry| entry.as_ref().unwrap().path().is_dir())
+            .count(),
+        0
     );
 }
 

@@ -20,7 +20,7 @@ pub enum PullError {
     /// The job asks for what is not supported, or not allowed.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A way to come by images that is not built yet.
+    /// A name that no registry is asked for.
     #[error(transparent)]
     Reserved(NameError),
     /// No policy led to the image. The text is GitLab Runner's.

@@ -1,5 +1,6 @@
 //! What an image's name asks for.
 
+use crate::images::LOCAL_PREFIX;
 use crate::registry::{Reference, ReferenceError};
 
 /// Prefixes that name another way to come by an image, which is not built yet.
@@ -19,6 +20,11 @@ pub enum NameError {
         /// Its prefix.
         prefix: &'static str,
     },
+    /// One of the guest images, which no registry has.
+    #[error(
+        "the image \"{0}\" is one of this host's guest images, which `images/build` makes: there is nothing to pull"
+    )]
+    Local(String),
     /// No reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
@@ -26,6 +32,9 @@ pub enum NameError {
 
 /// The image of a registry that `name` means.
 pub(crate) fn parse(name: &str) -> Result<Reference, NameError> {
+    if name.starts_with(LOCAL_PREFIX) {
+        return Err(NameError::Local(name.to_owned()));
+    }
     match RESERVED.into_iter().find(|prefix| name.starts_with(prefix)) {
         Some(prefix) => Err(NameError::Reserved {
             name: name.to_owned(),
@@ -38,6 +47,12 @@ pub(crate) fn parse(name: &str) -> Result<Reference, NameError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn guest_images_are_in_no_registry() {
+        assert!(matches!(parse("local/default"), Err(NameError::Local(_))));
+        assert!(parse("r.example.com/local/default").is_ok());
+    }
 
     #[test]
     fn prefixes_for_later_are_told_from_bad_names() {

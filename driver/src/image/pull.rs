@@ -31,6 +31,9 @@ pub struct PullRequest {
     pub reference: String,
     /// Policies that the job names, in order; empty for none.
     pub policies: Vec<String>,
+    /// Policies that the person at this host chose, in order; empty for none. They go before all others, and the
+    /// configuration's list of allowed ones, which is for jobs, does not bind them.
+    pub own_policies: Vec<PullPolicy>,
     /// The policy, if neither the job nor the configuration names one.
     pub default_policy: PullPolicy,
     /// `os/architecture[/variant]`; `None` for the guest's.
@@ -48,6 +51,7 @@ impl PullRequest {
         Self {
             reference: reference.to_owned(),
             policies: Vec::new(),
+            own_policies: Vec::new(),
             default_policy,
             platform: None,
             docker_auth_config: None,
@@ -94,13 +98,16 @@ impl ImageStore {
     ) -> Result<StoredImage, PullError> {
         let image = &request.reference;
         let reference = match name::parse(image) {
-            Err(error @ NameError::Reserved { .. }) => return Err(PullError::Reserved(error)),
+            Err(error @ (NameError::Reserved { .. } | NameError::Local(_))) => {
+                return Err(PullError::Reserved(error));
+            }
             reference => reference,
         };
-        let policies =
-            self.settings
-                .policies
-                .effective(image, &request.policies, request.default_policy)?;
+        let settings = &self.settings.policies;
+        let policies = match request.own_policies.as_slice() {
+            [] => settings.effective(image, &request.policies, request.default_policy)?,
+            own => own.to_vec(),
+        };
         progress(PullEvent::Policies(&policies));
         let mut last = None;
         for (number, policy) in (1..).zip(policies.iter().copied()) {

@@ -40,9 +40,10 @@ pub(crate) struct RunArgs {
     /// Set a variable; may be given several times
     #[arg(long = "env", value_name = "K=V", value_parser = super::parse_variable)]
     env: Vec<(String, String)>,
-    /// When to look for the image in its registry: always, if-not-present or never
-    #[arg(long, value_name = "POLICY", default_value = "if-not-present")]
-    pull: PullPolicy,
+    /// When to look for the image in its registry: always, if-not-present or never [default: the configured
+    /// pull_policy, or if-not-present]
+    #[arg(long, value_name = "POLICY")]
+    pull: Option<PullPolicy>,
     /// Platform of the image, such as linux/amd64 [default: the guest's]
     #[arg(long, value_name = "PLATFORM", value_parser = super::parse_platform)]
     platform: Option<String>,
@@ -105,7 +106,8 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
     let spec = CommandSpec {
         image: PullRequest {
             platform: args.platform,
-            ..PullRequest::new(&args.image, args.pull)
+            own_policies: args.pull.into_iter().collect(),
+            ..PullRequest::new(&args.image, PullPolicy::IfNotPresent)
         },
         argv: args.command,
         entrypoint: args.entrypoint,

@@ -27,9 +27,9 @@ pub(crate) struct PullArgs {
     /// Platform of the image [default: the guest's, linux/amd64]
     #[arg(long, value_name = "OS/ARCH", value_parser = crate::commands::parse_platform)]
     platform: Option<String>,
-    /// When the registry is asked: always, if-not-present or never; several are tried in order [default: always]
-    #[arg(long = "policy", value_name = "POLICY")]
-    policies: Vec<String>,
+    /// When the registry is asked: always, if-not-present or never; several are tried in order
+    #[arg(long = "policy", value_name = "POLICY", default_value = "always")]
+    policies: Vec<PullPolicy>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -59,7 +59,7 @@ async fn pull(store: &ImageStore, args: &PullArgs) -> Status {
     let mut pulled = Vec::new();
     for name in &args.names {
         let request = PullRequest {
-            policies: args.policies.clone(),
+            own_policies: args.policies.clone(),
             platform: args.platform.clone(),
             ..PullRequest::new(name, PullPolicy::Always)
         };
