@@ -100,16 +100,21 @@ impl DockerConfig {
         credential(login)
     }
 
+    /// The helper that is named for the closest part of the registry.
+    fn helper(&self, repository: &Repository) -> Option<&str> {
+        self.cred_helpers
+            .iter()
+            .filter_map(|(key, helper)| Some((specificity(key, repository)?, helper.as_str())))
+            .max_by_key(|(specificity, _)| *specificity)
+            .map(|(_, helper)| helper)
+    }
+
     /// The login: a helper's, else the written one.
     pub(crate) async fn find(
         &self,
         repository: &Repository,
     ) -> Result<Option<Credential>, DockerConfigError> {
-        let named = self
-            .cred_helpers
-            .iter()
-            .find(|(key, _)| specificity(key, repository).is_some())
-            .map(|(_, helper)| helper.as_str());
+        let named = self.helper(repository);
         let helper = named.or(Some(self.creds_store.as_str()).filter(|store| !store.is_empty()));
         if let Some(helper) = helper {
             let registry = match repository.registry() {
@@ -309,6 +314,18 @@ mod tests {
         assert_eq!(found("r.example.com/teams"), login("a", ""));
         assert_eq!(found("r.example.com/team/x"), login("b", ""));
         assert_eq!(found("r.example.com/team/app"), login("c", ""));
+    }
+
+    #[test]
+    fn the_helper_of_the_closest_path_is_asked() {
+        let config = config(
+            r#"{"credHelpers": {"https://r.example.com": "a", "r.example.com/team": "b", "r.example.com": "c"}}"#,
+        );
+        let helper = |text: &str| config.helper(&repository(text)).map(str::to_owned);
+
+        assert_eq!(helper("r.example.com/team/x"), Some("b".to_owned()));
+        assert!(helper("r.example.com/x").is_some_and(|name| name != "b"));
+        assert_eq!(helper("other.example.com/x"), None);
     }
 
     #[test]
