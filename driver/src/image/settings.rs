@@ -1,14 +1,11 @@
 //! An image's configuration blob (OCI image spec 1.1, config.md; Docker's is the same where it matters).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::platform::Platform;
 use crate::registry::Digest;
 
-/// Most variables, words or ports that are read; more are an error, since no guest could take them.
+/// Most variables or words that are read; more are an error, since no guest could take them.
 const MAX_ITEMS: usize = 10_000;
 
 /// How an image wants its processes run.
@@ -24,8 +21,6 @@ pub struct ImageConfig {
     pub entrypoint: Vec<String>,
     /// Arguments to it, or the command.
     pub cmd: Vec<String>,
-    /// TCP ports that it listens on, in order.
-    pub exposed_ports: Vec<u16>,
 }
 
 /// What a configuration blob says.
@@ -64,7 +59,6 @@ struct RawConfig {
     working_dir: Option<String>,
     entrypoint: Option<Vec<String>>,
     cmd: Option<Vec<String>>,
-    exposed_ports: Option<BTreeMap<String, Value>>,
 }
 
 /// Reads a configuration blob.
@@ -98,8 +92,7 @@ fn config(raw: RawConfig) -> Result<ImageConfig, ConfigBlobError> {
         raw.entrypoint.unwrap_or_default(),
         raw.cmd.unwrap_or_default(),
     );
-    let ports = raw.exposed_ports.unwrap_or_default();
-    if [env.len(), entrypoint.len(), cmd.len(), ports.len()]
+    if [env.len(), entrypoint.len(), cmd.len()]
         .into_iter()
         .any(|count| count > MAX_ITEMS)
     {
@@ -118,27 +111,13 @@ fn config(raw: RawConfig) -> Result<ImageConfig, ConfigBlobError> {
         .filter(|(name, _)| !name.is_empty())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let mut exposed_ports: Vec<u16> = ports.keys().filter_map(|port| tcp_port(port)).collect();
-    exposed_ports.sort_unstable();
-    exposed_ports.dedup();
     Ok(ImageConfig {
         env,
         user: raw.user.unwrap_or_default(),
         working_dir: raw.working_dir.unwrap_or_default(),
         entrypoint,
         cmd,
-        exposed_ports,
     })
-}
-
-/// The port of `80` and `80/tcp`.
-fn tcp_port(text: &str) -> Option<u16> {
-    let number = match text.split_once('/') {
-        Some((number, "tcp")) => number,
-        Some(_) => return None,
-        None => text,
-    };
-    number.parse().ok().filter(|port| *port > 0)
 }
 
 #[cfg(test)]
@@ -156,7 +135,6 @@ mod tests {
                 "Env": ["PATH=/bin:/usr/bin", "EMPTY=", "EQUALS=a=b", "BARE", "=x"],
                 "User": "1000:1000", "WorkingDir": "/srv",
                 "Entrypoint": ["/entry", "-v"], "Cmd": null,
-                "ExposedPorts": {"443/tcp": {}, "80": {}, "53/udp": {}, "no": {}, "80/tcp": {}},
                 "Labels": {"a": "b"},
             },
             "rootfs": {"type": "layers", "diff_ids": [diff_id.to_string()]},
@@ -178,7 +156,6 @@ mod tests {
                 working_dir: "/srv".to_owned(),
                 entrypoint: vec!["/entry".to_owned(), "-v".to_owned()],
                 cmd: Vec::new(),
-                exposed_ports: vec![80, 443],
             }
         );
         assert_eq!(blob.platform, Some(Platform::of_guest()));
