@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 use vk_driver::image::PullEvent;
+use vk_driver::registry::Digest;
 use vk_driver::report::chain;
 
 use crate::log::complain;
@@ -17,7 +18,7 @@ const LINES: Duration = Duration::from_secs(10);
 /// How often the spinner of a step without a bar moves.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Most bars that are drawn: a terminal has some 24 lines.
+/// Most bars that are drawn: a terminal has some 24 lines. The last one is for all layers that have none of their own.
 const MAX_BARS: usize = 16;
 
 /// Shows a pull's events.
@@ -27,12 +28,20 @@ pub(crate) struct PullProgress {
     tries_several: AtomicBool,
 }
 
+/// The bars of a download.
+#[derive(Default)]
+struct Layers {
+    bars: Vec<ProgressBar>,
+    /// By layer, in bytes.
+    received: Vec<u64>,
+}
+
 enum Shown {
     Bars {
         screen: MultiProgress,
         /// A step without a bar.
         step: Option<ProgressBar>,
-        layers: Vec<ProgressBar>,
+        layers: Layers,
     },
     Lines {
         received: Vec<u64>,
@@ -48,7 +57,7 @@ impl PullProgress {
             Shown::Bars {
                 screen: MultiProgress::new(),
                 step: None,
-                layers: Vec::new(),
+                layers: Layers::default(),
             }
         } else {
             Shown::Lines {
@@ -112,17 +121,66 @@ impl Drop for PullProgress {
     }
 }
 
-fn take_away(step: &mut Option<ProgressBar>, layers: &mut Vec<ProgressBar>) {
-    for bar in step.take().into_iter().chain(layers.drain(..)) {
+fn take_away(step: &mut Option<ProgressBar>, layers: &mut Layers) {
+    for bar in step.take().into_iter().chain(layers.bars.drain(..)) {
         bar.finish_and_clear();
     }
+}
+
+impl Layers {
+    fn new(screen: &MultiProgress, parts: &[(Digest, u64)]) -> Self {
+        let own = if parts.len() > MAX_BARS {
+            MAX_BARS - 1
+        } else {
+            parts.len()
+        };
+        let (own, others) = parts.split_at(own);
+        let name = |digest: &Digest| digest.hex().get(..12).unwrap_or_default().to_owned();
+        let mut bars: Vec<_> = own
+            .iter()
+            .map(|(digest, size)| bar(screen, *size, name(digest)))
+            .collect();
+        if !others.is_empty() {
+            let size = others.iter().map(|(_, size)| size).sum();
+            bars.push(bar(screen, size, format!("{} more", others.len())));
+        }
+        Self {
+            bars,
+            received: vec![0; parts.len()],
+        }
+    }
+
+    fn received(&mut self, layer: usize, bytes: u64) {
+        if let Some(received) = self.received.get_mut(layer) {
+            *received = bytes;
+        }
+        let last = self.bars.len().saturating_sub(1);
+        if let Some(bar) = self.bars.get(layer.min(last)) {
+            let position = if layer < last {
+                bytes
+            } else {
+                self.received.iter().skip(last).sum()
+            };
+            bar.set_position(position);
+        }
+    }
+}
+
+fn bar(screen: &MultiProgress, size: u64, name: String) -> ProgressBar {
+    let bar = screen.add(ProgressBar::new(size).with_message(name));
+    let template = "{msg:12} [{bar:40}] {bytes:>12} of {total_bytes:<12}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.tick();
+    bar
 }
 
 fn draw(
     event: &PullEvent<'_>,
     screen: &MultiProgress,
     step: &mut Option<ProgressBar>,
-    layers: &mut Vec<ProgressBar>,
+    layers: &mut Layers,
 ) {
     let spin = |message: String| {
         let bar = screen.add(ProgressBar::new_spinner().with_message(message));
@@ -141,26 +199,9 @@ fn draw(
         }
         PullEvent::Layers(parts) => {
             take_away(step, layers);
-            *layers = parts
-                .iter()
-                .take(MAX_BARS)
-                .map(|(digest, size)| {
-                    let name = digest.hex().get(..12).unwrap_or_default().to_owned();
-                    let bar = screen.add(ProgressBar::new(*size).with_message(name));
-                    let template = "{msg} [{bar:40}] {bytes:>12} of {total_bytes:<12}";
-                    if let Ok(style) = ProgressStyle::with_template(template) {
-                        bar.set_style(style.progress_chars("=> "));
-                    }
-                    bar.tick();
-                    bar
-                })
-                .collect();
+            *layers = Layers::new(screen, parts);
         }
-        PullEvent::Received { layer, bytes } => {
-            if let Some(bar) = layers.get(*layer) {
-                bar.set_position(*bytes);
-            }
-        }
+        PullEvent::Received { layer, bytes } => layers.received(*layer, *bytes),
         _ => {
             if let Some(line) = line(event) {
                 take_away(step, layers);

@@ -13,6 +13,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use vk_tests::fault_proxy::{Action, FaultProxy};
+use vk_tests::image_maker::{Compression, Image, Tar};
+use vk_tests::registry::Registry;
 use vk_tests::vk::Vk;
 
 fn run(args: &[&str]) -> Output {
@@ -69,6 +72,78 @@ fn a_relative_folder_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
+#[test]
+fn an_images_entry_point_and_command_are_used_as_docker_run_does() {
+    let registry = Registry::start();
+    let entry = "echo \"entry of $# in $(pwd) with $OF_IMAGE\"; exec \"$@\"";
+    let image = |config: serde_json::Value, name: &str| {
+        Image::busybox().config(config).push(&registry, name);
+        registry.image(name)
+    };
+    let both = image(
+        serde_json::json!({
+            "Entrypoint": ["/bin/sh", "-c", entry, "entry"], "Cmd": ["/bin/sh", "-c", "echo from the image"],
+            "Env": ["PATH=/bin", "OF_IMAGE=yes"], "WorkingDir": "/srv",
+        }),
+        "both:1",
+    );
+    let vk = Vk::new();
+    let run = |args: &[&str]| stdout(&vk.run([&["run"], args].concat()));
+
+    assert_eq!(
+        run(&[&both]),
+        "entry of 3 in /srv with yes\nfrom the image\n"
+    );
+    assert_eq!(
+        run(&[
+            "--env",
+            "OF_IMAGE=no",
+            &both,
+            "--",
+            "/bin/sh",
+            "-c",
+            "echo $OF_IMAGE"
+        ]),
+        "entry of 3 in /srv with no\nno\n"
+    );
+    assert_eq!(
+        run(&[
+            "--entrypoint",
+            "/bin/sh",
+            &both,
+            "--",
+            "-c",
+            "echo bare $OF_IMAGE"
+        ]),
+        "bare yes\n"
+    );
+}
+
+#[test]
+fn a_policy_that_is_asked_for_counts_more_than_the_configured_one() {
+    let proxy = FaultProxy::start("", |_| Action::status(404));
+    let vk = Vk::new();
+    let config = vk.dir().join("config.toml");
+    std::fs::write(&config, "[images]\npull_policy = \"always\"\n").unwrap();
+    let config = config.to_str().unwrap();
+    let image = proxy.image("a:1");
+    let run = |args: &[&str]| {
+        let output = vk.run([&["run", "--config", config], args, &[&image, "--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+
+    let asked_for = run(&["--pull", "never"]);
+    assert!(
+        asked_for.contains("no such image on this host"),
+        "{asked_for}"
+    );
+    assert!(proxy.requests().is_empty());
+    let configured = run(&[]);
+    assert!(configured.contains("policies [always]"), "{configured}");
+    assert!(!proxy.requests().is_empty());
+}
+
 /// Someone at a terminal.
 struct Typist {
     terminal: File,
@@ -78,7 +153,7 @@ struct Typist {
 }
 
 impl Typist {
-    /// Starts `vk run` with `args` on a new terminal.
+    /// Starts `vk` with `args` on a new terminal.
     fn sits_down(vk: &Vk, args: &[&str]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
@@ -89,7 +164,6 @@ impl Typist {
         let stream = || OwnedFd::from(File::from(other.try_clone().unwrap()));
         let child = vk
             .command()
-            .arg("run")
             .args(args)
             .env("TERM", "vt220")
             .stdin(stream())
@@ -159,7 +233,7 @@ fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
 #[test]
 fn a_shell_on_a_terminal_has_its_size_its_keys_and_its_signals() {
     let vk = Vk::new();
-    let mut typist = Typist::sits_down(&vk, &["--shell", "local/default"]);
+    let mut typist = Typist::sits_down(&vk, &["run", "--shell", "local/default"]);
 
     typist.sees("# ");
     typist.types("stty size; tty; echo kind=$TERM\r");
@@ -183,11 +257,39 @@ fn a_shell_on_a_terminal_has_its_size_its_keys_and_its_signals() {
 }
 
 #[test]
+fn a_pull_on_a_terminal_has_a_bar_for_each_of_the_first_layers_and_one_for_the_others() {
+    let registry = Registry::start();
+    let image = (0..20).fold(Image::new(), |image, number| {
+        let name = format!("layer-{number}");
+        let tar = Tar::new().file(&name, 0o644, &[b'x'; 30_000]).finish();
+        image.layer(tar, Compression::None)
+    });
+    image.push(&registry, "a:1");
+    let proxy = FaultProxy::start(registry.host(), |request| {
+        if request.path.contains("/blobs/") {
+            Action::Slow(10_000, Duration::from_millis(100))
+        } else {
+            Action::Forward
+        }
+    });
+    let vk = Vk::new();
+    let mut typist = Typist::sits_down(&vk, &["image", "pull", &proxy.image("a:1")]);
+
+    typist.sees("5 more");
+    // Five layers of 30,000 bytes and the folders' headers, all of which come last.
+    typist.sees("=>");
+    typist.sees(&format!("{} sha256:", proxy.image("a:1")));
+
+    assert_eq!(typist.leaves(), Some(0));
+}
+
+#[test]
 fn a_command_on_a_terminal_sees_one() {
     let vk = Vk::new();
     let mut typist = Typist::sits_down(
         &vk,
         &[
+            "run",
             "--shell",
             "--user",
             "nobody",
