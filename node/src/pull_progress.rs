@@ -249,6 +249,7 @@ fn line(event: &PullEvent<'_>) -> Option<String> {
         } => format!("pulling {reference} for platform {platform}"),
         PullEvent::Pulling { reference, .. } => format!("pulling {reference}"),
         PullEvent::Resolved(digest) => format!("it is {digest}"),
+        PullEvent::Found(policy) => format!("this host has it; policy {policy}"),
         PullEvent::Present => "this host has it".to_owned(),
         PullEvent::Waiting => "waiting for another vk that pulls it".to_owned(),
         PullEvent::Layers(parts) => {

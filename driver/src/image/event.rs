@@ -33,7 +33,9 @@ pub enum PullEvent<'a> {
     },
     /// The reference means this. All that follows is about this digest.
     Resolved(Digest),
-    /// This host has the image.
+    /// This host has an image of that name, and the policy asks for no more.
+    Found(PullPolicy),
+    /// This host has the image that the registry means.
     Present,
     /// Another process pulls the image; its work is waited for.
     Waiting,

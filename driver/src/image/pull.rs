@@ -153,8 +153,8 @@ impl ImageStore {
         if policy != PullPolicy::Always
             && let Some(image) = self.local(reference, &platform).await?
         {
+            progress(PullEvent::Found(policy));
             progress(PullEvent::Resolved(image.digest()));
-            progress(PullEvent::Present);
             return Ok(image);
         }
         if policy == PullPolicy::Never {

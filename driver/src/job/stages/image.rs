@@ -101,7 +101,11 @@ fn line(image: &str, event: &PullEvent<'_>) -> Option<StageOutput> {
         } => own(format!(
             "Pulling docker image {image} for platform {platform} ..."
         )),
-        PullEvent::Present => own(format!("Using locally found image version of {image}")),
+        // Nothing is said of `never`, which leaves no choice.
+        PullEvent::Found(policy @ PullPolicy::IfNotPresent) => own(format!(
+            "Using locally found image version due to \"{policy}\" pull policy"
+        )),
+        PullEvent::Present => own(format!("Image {image} is up to date")),
         PullEvent::Waiting => own(format!("Waiting for another pull of {image} ...")),
         PullEvent::Layers(layers) => {
             let bytes: u64 = layers.iter().map(|(_, bytes)| bytes).sum();
@@ -132,6 +136,7 @@ mod tests {
                     policy: PullPolicy::Never,
                 },
             ),
+            line("a:1", &PullEvent::Found(PullPolicy::IfNotPresent)),
         ];
 
         assert_eq!(
@@ -141,6 +146,10 @@ mod tests {
                     "Using effective pull policy of [always never] for container a:1".into()
                 ),
                 StageOutput::Own("Attempt #2: Trying \"never\" pull policy".into()),
+                StageOutput::Own(
+                    "Using locally found image version due to \"if-not-present\" pull policy"
+                        .into()
+                ),
             ]
         );
     }
