@@ -54,15 +54,17 @@ impl Level {
         })
     }
 
-    /// Level of deflate in a zip; none stores (facts, wire §3.4: fastzip's numbers; libdeflate's mean about the
-    /// same, and its 5 was half again as fast as zlib-ng's 5 at the same size).
-    pub(crate) fn deflate(self) -> Option<i32> {
+    /// Levels of libdeflate in a zip, the second one for every second MiB of large files; none stores.
+    ///
+    /// The facts (wire §3.4) name fastzip's numbers: 1, 5, 7 and 9. For the default what counts is what comes out: the
+    /// fastest that stays within 108 % of the size of `zip -6` (docs/benchmarks.md).
+    pub(crate) fn deflate(self) -> Option<[i32; 2]> {
         match self {
             Self::Fastest => None,
-            Self::Fast => Some(1),
-            Self::Default => Some(5),
-            Self::Slow => Some(7),
-            Self::Slowest => Some(9),
+            Self::Fast => Some([1, 1]),
+            Self::Default => Some([1, 2]),
+            Self::Slow => Some([7, 7]),
+            Self::Slowest => Some([9, 9]),
         }
     }
 

@@ -4,13 +4,14 @@ use std::io::Write;
 
 use crc32fast::Hasher;
 
-use super::deflate::{Deflate, END};
+use super::buffer::{Buffer, Spare};
+use super::deflate::{Deflate, NOTHING};
 use super::plan::{Piece, Plan, Unit};
 use super::{Job, WriteError, check_regular, pool, source};
 use crate::select::{Entry, Selection};
 
 /// Bytes of a batch or piece.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 2 << 20;
 
 /// The helper compresses at a level of its own, whatever the variables say.
 const LEVEL: i32 = 6;
@@ -24,34 +25,55 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     check_regular(job.selection)?;
     let selection = job.selection;
     let threads = job.threads;
+    let spare = Spare::default();
     let mut members = Members { job, open: None };
     pool::ordered(
         threads,
         Plan::new(selection, PIECE),
         || Packer {
             selection,
-            deflate: Deflate::new(LEVEL),
-            content: Vec::new(),
+            spare: &spare,
+            deflate: Deflate::new([LEVEL; 2]),
+            content: Buffer::default(),
         },
         Packer::work,
-        |parts| parts.into_iter().try_for_each(|part| members.take(part)),
+        |packed| {
+            let mut start = 0;
+            for part in packed.parts {
+                let len = part.packed.as_ref().map_or(0, |(len, _)| *len);
+                let bytes = packed.bytes.bytes().get(start..start + len);
+                members.take(part, bytes.unwrap_or_default())?;
+                start += len;
+            }
+            spare.give(packed.bytes);
+            Ok(())
+        },
     )
+}
+
+/// What a thread makes of a unit.
+struct Packed {
+    /// One part's after the other's.
+    bytes: Buffer,
+    parts: Vec<Part>,
 }
 
 /// A piece of a file, or all of it.
 struct Part {
     piece: Piece,
-    packed: Result<(Vec<u8>, Hasher), String>,
+    /// How many bytes it has become, and the content's checksum.
+    packed: Result<(usize, Hasher), String>,
 }
 
 struct Packer<'a> {
     selection: &'a Selection,
+    spare: &'a Spare,
     deflate: Deflate,
-    content: Vec<u8>,
+    content: Buffer,
 }
 
 impl Packer<'_> {
-    fn work(&mut self, unit: Unit) -> Vec<Part> {
+    fn work(&mut self, unit: Unit) -> Packed {
         let pieces = match unit {
             Unit::Piece(piece) => vec![piece],
             Unit::Batch(entries) => entries
@@ -63,14 +85,16 @@ impl Packer<'_> {
                 })
                 .collect(),
         };
+        let mut bytes = self.spare.take();
         let parts = pieces.into_iter().map(|piece| Part {
             piece,
-            packed: self.piece(piece),
+            packed: self.piece(piece, &mut bytes),
         });
-        parts.collect()
+        let parts = parts.collect();
+        Packed { bytes, parts }
     }
 
-    fn piece(&mut self, piece: Piece) -> Result<(Vec<u8>, Hasher), String> {
+    fn piece(&mut self, piece: Piece, out: &mut Buffer) -> Result<(usize, Hasher), String> {
         let entry = self.selection.get(piece.entry).ok_or_else(String::new)?;
         let file = source::open(self.selection, &entry)?;
         let left = usize::try_from(entry.size - piece.offset).unwrap_or(usize::MAX);
@@ -83,11 +107,10 @@ impl Packer<'_> {
             &mut self.content,
         )?;
         let mut checksum = Hasher::new();
-        checksum.update(&self.content);
-        let mut packed = Vec::new();
-        self.deflate.append(&self.content, piece.last, &mut packed);
-        packed.shrink_to_fit();
-        Ok((packed, checksum))
+        checksum.update(self.content.bytes());
+        let start = out.len();
+        self.deflate.append(self.content.bytes(), piece.last, out);
+        Ok((out.len() - start, checksum))
     }
 }
 
@@ -98,10 +121,10 @@ struct Members<'a, 'b> {
 }
 
 impl Members<'_, '_> {
-    fn take(&mut self, part: Part) -> Result<(), WriteError> {
+    fn take(&mut self, part: Part, bytes: &[u8]) -> Result<(), WriteError> {
         let Part { piece, packed } = part;
         match packed {
-            Ok((bytes, checksum)) => {
+            Ok((_, checksum)) => {
                 if piece.offset == 0
                     && let Some(entry) = self.job.selection.get(piece.entry)
                 {
@@ -111,7 +134,7 @@ impl Members<'_, '_> {
                 if let Some(open) = &mut self.open {
                     open.combine(&checksum);
                     self.job.written.bytes += checksum.total_len();
-                    self.job.out.write_all(&bytes)?;
+                    self.job.out.write_all(bytes)?;
                 }
                 if piece.last {
                     self.end()?;
@@ -122,7 +145,7 @@ impl Members<'_, '_> {
                     self.job.ignored(error);
                 }
                 if self.open.is_some() {
-                    self.job.out.write_all(&END)?;
+                    self.job.out.write_all(&NOTHING)?;
                 }
                 self.end()?;
             }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::buffer::Buffer;
 use super::{Job, WriteError, check_regular, source};
 
 /// Bytes that are read at once.
@@ -21,7 +22,7 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
         return Ok(());
     };
     let file = source::open(job.selection, &entry).map_err(WriteError::Unreadable)?;
-    let mut buffer = Vec::with_capacity(COPY);
+    let mut buffer = Buffer::default();
     let mut at = 0;
     while at < entry.size {
         let len = usize::try_from(entry.size - at)
@@ -29,10 +30,10 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
             .min(COPY);
         buffer.clear();
         source::read(&file, &entry, at, len, &mut buffer).map_err(WriteError::Unreadable)?;
-        if buffer.is_empty() {
+        if buffer.bytes().is_empty() {
             break;
         }
-        job.out.write_all(&buffer)?;
+        job.out.write_all(buffer.bytes())?;
         at += buffer.len() as u64;
     }
     job.written.entries = 1;

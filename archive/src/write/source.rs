@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use nix::fcntl::OFlag;
 
+use super::buffer::Buffer;
 use crate::gopath::path_error;
 use crate::select::{Entry, Selection};
 
@@ -33,23 +34,22 @@ pub(super) fn read(
     entry: &Entry<'_>,
     offset: u64,
     len: usize,
-    into: &mut Vec<u8>,
+    into: &mut Buffer,
 ) -> Result<(), String> {
-    let start = into.len();
-    into.resize(start + len, 0);
-    let mut filled = start;
+    let room = into.room(len);
+    let mut filled = 0;
     let result = loop {
-        let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) else {
+        let Some(rest) = room.get_mut(filled..len).filter(|rest| !rest.is_empty()) else {
             break Ok(());
         };
-        match file.read_at(rest, offset + (filled - start) as u64) {
+        match file.read_at(rest, offset + filled as u64) {
             Ok(0) => break Ok(()),
             Ok(got) => filled += got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => break Err(path_error("read", entry.path, &error)),
         }
     };
-    into.truncate(filled);
+    into.fill(filled);
     result
 }
 
@@ -57,7 +57,7 @@ pub(super) fn read(
 pub(super) fn read_whole(
     selection: &Selection,
     entry: &Entry<'_>,
-    into: &mut Vec<u8>,
+    into: &mut Buffer,
 ) -> Result<(), String> {
     let file = open(selection, entry)?;
     read(

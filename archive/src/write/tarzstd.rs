@@ -8,6 +8,7 @@ use std::io::Write;
 use tar::{EntryType, Header};
 use zstd::bulk::Compressor;
 
+use super::buffer::{Buffer, Spare};
 use super::plan::{Piece, Plan, Unit};
 use super::zip::append_zstd;
 use super::{Job, WriteError, pool, source};
@@ -32,17 +33,23 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let selection = job.selection;
     let threads = job.threads;
     let level = job.level.zstd();
+    let spare = Spare::default();
     let mut sending = false;
     pool::ordered(
         threads,
         Plan::new(selection, PIECE),
         || Packer {
             selection,
+            spare: &spare,
             zstd: Compressor::new(level).ok(),
-            tar: Vec::new(),
+            tar: Buffer::default(),
         },
         Packer::work,
-        |part| take(job, part, &mut sending),
+        |part| {
+            let frame = take(job, part, &mut sending)?;
+            spare.give(frame);
+            Ok::<(), WriteError>(())
+        },
     )?;
     // Two blocks of zeros end a tar.
     let end = zstd::bulk::compress(&[0; 2 * BLOCK], level)?;
@@ -50,8 +57,8 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Passes a part on; `sending` is whether the large file whose pieces come could be opened.
-fn take(job: &mut Job<'_>, part: Part, sending: &mut bool) -> Result<(), WriteError> {
+/// Passes a part on and gives its frame back; `sending` is whether the large file whose pieces come could be opened.
+fn take(job: &mut Job<'_>, part: Part, sending: &mut bool) -> Result<Buffer, WriteError> {
     let frame = part.frame?;
     let mut ignored = part.ignored.into_iter();
     if let Some(piece) = part.piece {
@@ -59,7 +66,7 @@ fn take(job: &mut Job<'_>, part: Part, sending: &mut bool) -> Result<(), WriteEr
             *sending = part.entries > 0;
         } else if !*sending {
             // One line for the file, not one for each piece.
-            return Ok(());
+            return Ok(frame);
         }
     }
     ignored.try_for_each(|error| {
@@ -67,16 +74,16 @@ fn take(job: &mut Job<'_>, part: Part, sending: &mut bool) -> Result<(), WriteEr
         Ok::<(), WriteError>(())
     })?;
     if part.piece.is_none() || *sending {
-        job.out.write_all(&frame)?;
+        job.out.write_all(frame.bytes())?;
         job.written.entries += part.entries;
         job.written.bytes += part.bytes;
     }
-    Ok(())
+    Ok(frame)
 }
 
 /// A frame.
 struct Part {
-    frame: std::io::Result<Vec<u8>>,
+    frame: std::io::Result<Buffer>,
     /// If it is a part of a large file.
     piece: Option<Piece>,
     entries: u64,
@@ -86,14 +93,15 @@ struct Part {
 
 struct Packer<'a> {
     selection: &'a Selection,
+    spare: &'a Spare,
     zstd: Option<Compressor<'static>>,
-    tar: Vec<u8>,
+    tar: Buffer,
 }
 
 impl Packer<'_> {
     fn work(&mut self, unit: Unit) -> Part {
         let mut part = Part {
-            frame: Ok(Vec::new()),
+            frame: Ok(Buffer::default()),
             piece: None,
             entries: 0,
             bytes: 0,
@@ -125,10 +133,10 @@ impl Packer<'_> {
             }
         }
         part.frame = match &mut self.zstd {
-            _ if self.tar.is_empty() => Ok(Vec::new()),
+            _ if self.tar.bytes().is_empty() => Ok(Buffer::default()),
             Some(zstd) => {
-                let mut frame = Vec::new();
-                append_zstd(zstd, &self.tar, &mut frame).map(|()| frame)
+                let mut frame = self.spare.take();
+                append_zstd(zstd, self.tar.bytes(), &mut frame).map(|()| frame)
             }
             None => Err(std::io::ErrorKind::OutOfMemory.into()),
         };
@@ -158,10 +166,10 @@ impl Packer<'_> {
                 source::read_whole(self.selection, &entry, &mut self.tar)?;
                 let size = self.tar.len() - content;
                 if size as u64 != entry.size {
-                    let content = self.tar.split_off(content);
+                    let content = self.tar.bytes_mut(content).to_vec();
                     self.tar.truncate(start);
                     self.header(&entry, EntryType::Regular, entry.path, b"", size as u64);
-                    self.tar.extend(content);
+                    self.tar.extend(&content);
                 }
                 self.pad();
                 return Ok(Some(size as u64));
@@ -198,7 +206,7 @@ impl Packer<'_> {
                 Err(error) => part.ignored.push(error),
             }
         }
-        self.tar.resize(start + piece.len, 0);
+        self.zeros(start + piece.len - self.tar.len());
         if piece.last {
             self.pad();
         }
@@ -206,7 +214,12 @@ impl Packer<'_> {
 
     /// Pieces but the last are whole blocks, headers are, too.
     fn pad(&mut self) {
-        self.tar.resize(self.tar.len().next_multiple_of(BLOCK), 0);
+        self.zeros(self.tar.len().next_multiple_of(BLOCK) - self.tar.len());
+    }
+
+    fn zeros(&mut self, count: usize) {
+        self.tar.room(count).fill(0);
+        self.tar.fill(count);
     }
 
     /// Appends an entry's header, with GNU's entries for long names in front.
@@ -232,9 +245,9 @@ impl Packer<'_> {
                 header.set_gid(0);
                 header.set_mtime(0);
                 header.set_cksum();
-                self.tar.extend_from_slice(header.as_bytes());
-                self.tar.extend_from_slice(text);
-                self.tar.push(0);
+                self.tar.extend(header.as_bytes());
+                self.tar.extend(text);
+                self.tar.extend(&[0]);
                 self.pad();
             }
         }
@@ -247,7 +260,7 @@ impl Packer<'_> {
         header.set_gid(entry.gid.into());
         header.set_mtime(u64::try_from(entry.mtime).unwrap_or_default());
         header.set_cksum();
-        self.tar.extend_from_slice(header.as_bytes());
+        self.tar.extend(header.as_bytes());
     }
 }
 

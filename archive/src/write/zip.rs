@@ -8,7 +8,8 @@ use std::io::Write;
 use crc32fast::Hasher;
 use zstd::bulk::Compressor;
 
-use super::deflate::{Deflate, END};
+use super::buffer::{Buffer, Spare};
+use super::deflate::{Deflate, NOTHING};
 use super::plan::{Piece, Plan, Unit};
 use super::zip_records::{
     DEFLATED, Record, STORED, ZSTD, central_header, descriptor, local_header, write_end,
@@ -17,15 +18,15 @@ use super::{Job, WriteError, pool, source};
 use crate::select::{Entry, EntryKind, Selection};
 
 /// Bytes of a batch or piece. Deflate looks back 32 KiB, so that cuts cost next to nothing.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 2 << 20;
 
 /// How files are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// Not at all.
     Stored,
-    /// Deflate of this level.
-    Deflate(i32),
+    /// Deflate of these levels.
+    Deflate([i32; 2]),
     /// Zstandard of this level.
     Zstd(i32),
 }
@@ -48,16 +49,18 @@ impl Method {
 pub(super) fn write(job: &mut Job<'_>, method: Method) -> Result<(), WriteError> {
     let selection = job.selection;
     let threads = job.threads;
+    let spare = Spare::default();
     let mut zip = Zip {
         job,
         method,
+        spare: &spare,
         records: Vec::new(),
         open: None,
     };
     pool::ordered(
         threads,
         Plan::new(selection, PIECE),
-        || Packer::new(selection, method),
+        || Packer::new(selection, method, &spare),
         Packer::work,
         |part| zip.take(part),
     )?;
@@ -67,7 +70,7 @@ pub(super) fn write(job: &mut Job<'_>, method: Method) -> Result<(), WriteError>
 /// What a thread makes of a unit.
 enum Part {
     Batch {
-        bytes: Vec<u8>,
+        bytes: Buffer,
         /// With offsets from the start of the bytes.
         records: Vec<Record>,
         ignored: Vec<String>,
@@ -77,7 +80,7 @@ enum Part {
 
 /// A piece of a file.
 struct Packed {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     checksum: Hasher,
     size: u64,
 }
@@ -85,9 +88,10 @@ struct Packed {
 /// One thread's tools.
 struct Packer<'a> {
     selection: &'a Selection,
+    spare: &'a Spare,
     codec: Codec,
-    content: Vec<u8>,
-    packed: Vec<u8>,
+    content: Buffer,
+    header: Vec<u8>,
 }
 
 enum Codec {
@@ -98,16 +102,17 @@ enum Codec {
 }
 
 impl<'a> Packer<'a> {
-    fn new(selection: &'a Selection, method: Method) -> Self {
+    fn new(selection: &'a Selection, method: Method, spare: &'a Spare) -> Self {
         Self {
             selection,
+            spare,
             codec: match method {
                 Method::Stored => Codec::Stored,
-                Method::Deflate(level) => Codec::Deflate(Deflate::new(level)),
+                Method::Deflate(levels) => Codec::Deflate(Deflate::new(levels)),
                 Method::Zstd(level) => Codec::Zstd(Compressor::new(level).ok()),
             },
-            content: Vec::new(),
-            packed: Vec::new(),
+            content: Buffer::default(),
+            header: Vec::new(),
         }
     }
 
@@ -115,8 +120,8 @@ impl<'a> Packer<'a> {
         match unit {
             Unit::Piece(piece) => Part::Piece(piece, self.piece(piece)),
             Unit::Batch(entries) => {
-                let mut bytes = Vec::new();
-                let mut records = Vec::new();
+                let mut bytes = self.spare.take();
+                let mut records = Vec::with_capacity(entries.len());
                 let mut ignored = Vec::new();
                 for number in entries {
                     match self.whole(number, &mut bytes) {
@@ -134,60 +139,46 @@ impl<'a> Packer<'a> {
     }
 
     /// Appends a whole entry; none if its kind is left out.
-    fn whole(&mut self, number: usize, out: &mut Vec<u8>) -> Result<Option<Record>, String> {
+    fn whole(&mut self, number: usize, out: &mut Buffer) -> Result<Option<Record>, String> {
         let Some(entry) = self.selection.get(number) else {
             return Ok(None);
         };
         self.content.clear();
-        let mut method = STORED;
         match entry.kind {
             EntryKind::Other => return Ok(None),
             EntryKind::Folder => {}
-            EntryKind::Symlink => self.content = source::target(self.selection, &entry)?,
-            EntryKind::File => {
-                source::read_whole(self.selection, &entry, &mut self.content)?;
-                self.packed.clear();
-                method = self.pack();
-            }
+            EntryKind::Symlink => self
+                .content
+                .extend(&source::target(self.selection, &entry)?),
+            EntryKind::File => source::read_whole(self.selection, &entry, &mut self.content)?,
         }
-        let packed = if method == STORED {
-            &self.content
-        } else {
-            &self.packed
-        };
-        let record = Record {
+        let content = self.content.bytes();
+        let mut record = Record {
             entry: number,
             offset: out.len() as u64,
-            packed: packed.len() as u64,
-            size: self.content.len() as u64,
-            crc: crc32fast::hash(&self.content),
-            method,
+            packed: content.len() as u64,
+            size: content.len() as u64,
+            crc: crc32fast::hash(content),
+            method: STORED,
             descriptor: false,
         };
-        local_header(&entry, &record, out);
-        out.extend_from_slice(packed);
-        Ok(Some(record))
-    }
-
-    /// Compresses a whole file's content; stored if it does not shrink. A zip with zstd has no other method for
-    /// its files (facts, wire §8.10).
-    fn pack(&mut self) -> u16 {
-        match &mut self.codec {
-            Codec::Stored | Codec::Zstd(None) => STORED,
-            Codec::Deflate(_) if self.content.is_empty() => STORED,
-            Codec::Deflate(deflate) => {
-                deflate.append(&self.content, true, &mut self.packed);
-                if self.packed.len() < self.content.len() {
-                    DEFLATED
-                } else {
-                    STORED
-                }
-            }
-            Codec::Zstd(Some(zstd)) => match append_zstd(zstd, &self.content, &mut self.packed) {
-                Ok(()) => ZSTD,
-                Err(_) => STORED,
-            },
+        // A header's length does not depend on what it says of the content, which comes first.
+        let start = out.len();
+        self.header.clear();
+        local_header(&entry, &record, &mut self.header);
+        out.extend(&self.header);
+        if entry.kind == EntryKind::File {
+            record.method = self.codec.append_file(content, out);
+        } else {
+            out.extend(content);
         }
+        record.packed = (out.len() - start - self.header.len()) as u64;
+        self.header.clear();
+        local_header(&entry, &record, &mut self.header);
+        for (to, from) in out.bytes_mut(start).iter_mut().zip(&self.header) {
+            *to = *from;
+        }
+        Ok(Some(record))
     }
 
     fn piece(&mut self, piece: Piece) -> Result<Packed, String> {
@@ -195,19 +186,19 @@ impl<'a> Packer<'a> {
         let file = source::open(self.selection, &entry)?;
         self.content.clear();
         source::read(&file, &entry, piece.offset, piece.len, &mut self.content)?;
+        let content = self.content.bytes();
         let mut checksum = Hasher::new();
-        checksum.update(&self.content);
-        let size = self.content.len() as u64;
-        let mut bytes = Vec::new();
+        checksum.update(content);
+        let size = content.len() as u64;
+        let mut bytes = self.spare.take();
         match &mut self.codec {
-            Codec::Stored => bytes = std::mem::take(&mut self.content),
-            Codec::Deflate(deflate) => deflate.append(&self.content, piece.last, &mut bytes),
+            Codec::Stored => std::mem::swap(&mut bytes, &mut self.content),
+            Codec::Deflate(deflate) => deflate.append(content, piece.last, &mut bytes),
             Codec::Zstd(None) => return Err("zstd: out of memory".to_owned()),
             Codec::Zstd(Some(zstd)) => {
-                append_zstd(zstd, &self.content, &mut bytes).map_err(|error| error.to_string())?;
+                append_zstd(zstd, content, &mut bytes).map_err(|error| error.to_string())?;
             }
         }
-        bytes.shrink_to_fit();
         Ok(Packed {
             bytes,
             checksum,
@@ -216,14 +207,40 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// Appends a zstd frame.
+impl Codec {
+    /// Appends a whole file's content; stored if it does not shrink. A zip with zstd has no other method for its
+    /// files (facts, wire §8.10).
+    fn append_file(&mut self, content: &[u8], out: &mut Buffer) -> u16 {
+        let start = out.len();
+        match self {
+            Self::Deflate(deflate) if !content.is_empty() => {
+                deflate.append(content, true, out);
+                if out.len() - start < content.len() {
+                    return DEFLATED;
+                }
+                out.truncate(start);
+            }
+            Self::Zstd(Some(zstd)) => {
+                if append_zstd(zstd, content, out).is_ok() {
+                    return ZSTD;
+                }
+            }
+            Self::Stored | Self::Zstd(None) | Self::Deflate(_) => {}
+        }
+        out.extend(content);
+        STORED
+    }
+}
+
+/// Appends a zstd frame, or nothing if that fails.
 pub(super) fn append_zstd(
     zstd: &mut Compressor<'_>,
     content: &[u8],
-    out: &mut Vec<u8>,
+    out: &mut Buffer,
 ) -> std::io::Result<()> {
-    let frame = zstd.compress(content)?;
-    out.extend_from_slice(&frame);
+    let room = out.room(zstd::zstd_safe::compress_bound(content.len()));
+    let len = zstd.compress_to_buffer(content, room)?;
+    out.fill(len);
     Ok(())
 }
 
@@ -231,6 +248,7 @@ pub(super) fn append_zstd(
 struct Zip<'a, 'b> {
     job: &'a mut Job<'b>,
     method: Method,
+    spare: &'a Spare,
     records: Vec<Record>,
     /// The large file whose pieces come.
     open: Option<(Record, Hasher)>,
@@ -245,7 +263,8 @@ impl Zip<'_, '_> {
                 ignored,
             } => {
                 let start = self.job.out.count;
-                self.job.out.write_all(&bytes)?;
+                self.job.out.write_all(bytes.bytes())?;
+                self.spare.give(bytes);
                 for error in ignored {
                     self.job.ignored(error);
                 }
@@ -266,8 +285,9 @@ impl Zip<'_, '_> {
                     record.packed += packed.bytes.len() as u64;
                     record.size += packed.size;
                     checksum.combine(&packed.checksum);
-                    self.job.out.write_all(&packed.bytes)?;
+                    self.job.out.write_all(packed.bytes.bytes())?;
                 }
+                self.spare.give(packed.bytes);
                 if piece.last {
                     self.end(&entry)?;
                 }
@@ -277,7 +297,7 @@ impl Zip<'_, '_> {
                 if piece.offset == 0 || self.open.is_some() {
                     self.job.ignored(error);
                 }
-                let end = matches!(self.method, Method::Deflate(_)).then_some(END);
+                let end = matches!(self.method, Method::Deflate(_)).then_some(NOTHING);
                 if let Some((record, _)) = &mut self.open
                     && let Some(end) = end
                 {
