@@ -11,6 +11,7 @@
 //! Both the guest's agent and the host use this: nothing here is asynchronous, and memory is bounded: some MiB a
 //! thread, and about 150 bytes for each file that is chosen or unpacked.
 
+mod buffer;
 mod event;
 mod format;
 mod gopath;

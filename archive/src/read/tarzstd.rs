@@ -235,7 +235,8 @@ impl Reader<'_> {
         let folder = self.enter(&path)?;
         let whole = usize::try_from(size).ok().filter(|size| *size <= PART);
         if let Some(size) = whole {
-            let content = read_piece(entry, size, &path)?;
+            let mut content = vec![0; size];
+            read_piece(entry, &mut content, &path)?;
             return Ok(writers.give(Work::Whole {
                 folder,
                 path,
@@ -256,7 +257,9 @@ impl Reader<'_> {
         let mut offset = 0;
         while offset < size {
             let len = usize::try_from(size - offset).unwrap_or(PART).min(PART);
-            let content = read_piece(entry, len, &large.path)?;
+            let mut content = writers.spare.take();
+            read_piece(entry, content.room(len), &large.path)?;
+            content.fill(len);
             let file = Arc::clone(&large);
             if !writers.give(Work::Part {
                 file,
@@ -318,12 +321,10 @@ fn meta(header: &tar::Header) -> io::Result<Meta> {
     })
 }
 
-fn read_piece(from: &mut impl Read, len: usize, path: &[u8]) -> Result<Vec<u8>, ExtractError> {
-    let mut piece = vec![0; len];
-    from.read_exact(&mut piece).map_err(|error| {
+fn read_piece(from: &mut impl Read, piece: &mut [u8], path: &[u8]) -> Result<(), ExtractError> {
+    from.read_exact(piece).map_err(|error| {
         ExtractError::damaged(path, format!("its content cannot be read: {error}"))
-    })?;
-    Ok(piece)
+    })
 }
 
 /// A stream of which so much may still be read.

@@ -10,6 +10,7 @@ use std::thread;
 
 use super::ExtractError;
 use super::place::{Folder, Meta, Place, parent};
+use crate::buffer::{Buffer, Spare};
 
 /// Bytes of content that may wait to be written.
 const MOST_WAITING: usize = 16 << 20;
@@ -30,14 +31,15 @@ pub(super) enum Work {
     Part {
         file: Arc<Large>,
         offset: u64,
-        content: Vec<u8>,
+        content: Buffer,
     },
 }
 
 impl Work {
     fn size(&self) -> usize {
         match self {
-            Self::Whole { content, .. } | Self::Part { content, .. } => content.len(),
+            Self::Whole { content, .. } => content.len(),
+            Self::Part { content, .. } => content.len(),
         }
     }
 }
@@ -83,6 +85,8 @@ fn is_zero(piece: &[u8]) -> bool {
 /// The threads' queue.
 pub(super) struct Writers<'a> {
     place: &'a Place,
+    /// For parts, which are large and alike.
+    pub(super) spare: Spare,
     queue: Mutex<Queue>,
     /// There may be work.
     work: Condvar,
@@ -112,6 +116,7 @@ impl<'a> Writers<'a> {
     ) -> Result<(), ExtractError> {
         let writers = Self {
             place,
+            spare: Spare::default(),
             queue: Mutex::default(),
             work: Condvar::new(),
             room: Condvar::new(),
@@ -209,8 +214,9 @@ impl<'a> Writers<'a> {
                 offset,
                 content,
             } => {
-                write_piece(&file.file, offset, &content)
+                write_piece(&file.file, offset, content.bytes())
                     .map_err(|error| ExtractError::entry(&file.path, error))?;
+                self.spare.give(content);
                 Large::release(file, self.place)
             }
         }

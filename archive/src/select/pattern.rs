@@ -19,6 +19,8 @@ pub struct PatternError;
 pub struct Pattern {
     steps: Vec<Step>,
     start: States,
+    /// For each step the steps that are reached from it without a letter, as bits; none if there are too many steps.
+    closures: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +53,24 @@ impl States {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// As bits; there are none for steps from 64 on.
+    fn bits(&self) -> u64 {
+        let bit = |step: &usize| {
+            u32::try_from(*step)
+                .ok()
+                .and_then(|it| 1u64.checked_shl(it))
+        };
+        self.0.iter().filter_map(bit).fold(0, |all, bit| all | bit)
+    }
+
+    fn of_bits(bits: u64) -> Self {
+        Self(
+            (0..u64::BITS as usize)
+                .filter(|step| bits >> step & 1 == 1)
+                .collect(),
+        )
+    }
 }
 
 impl Pattern {
@@ -78,8 +98,13 @@ impl Pattern {
         let mut pattern = Self {
             steps,
             start: States::default(),
+            closures: Vec::new(),
         };
         pattern.start = pattern.close(vec![0]);
+        if pattern.steps.len() <= u64::BITS as usize {
+            let closures = (0..pattern.steps.len()).map(|step| pattern.close(vec![step]).bits());
+            pattern.closures = closures.collect();
+        }
         Ok(pattern)
     }
 
@@ -96,6 +121,9 @@ impl Pattern {
 
     /// After some more of a path.
     pub(super) fn advance(&self, from: &States, text: &[u8]) -> States {
+        if !self.closures.is_empty() {
+            return States::of_bits(self.advance_bits(from.bits(), text));
+        }
         let mut states = from.clone();
         for letter in letters(text) {
             if states.is_empty() {
@@ -108,6 +136,26 @@ impl Pattern {
                 .map(|step| step + 1)
                 .collect();
             states = self.close(next);
+        }
+        states
+    }
+
+    /// As [`Pattern::advance`], for a pattern of few steps.
+    fn advance_bits(&self, mut states: u64, text: &[u8]) -> u64 {
+        for letter in letters(text) {
+            let mut next = 0;
+            let mut left = states;
+            while left != 0 {
+                let step = left.trailing_zeros() as usize;
+                left &= left - 1;
+                if self.steps.get(step).is_some_and(|it| it.takes(letter)) {
+                    next |= self.closures.get(step + 1).copied().unwrap_or_default();
+                }
+            }
+            states = next;
+            if states == 0 {
+                break;
+            }
         }
         states
     }

@@ -5,8 +5,8 @@
 
 use libdeflater::{CompressionLvl, Compressor};
 
-use super::buffer::Buffer;
 use super::deflate_end::{End, find_ends};
+use crate::buffer::Buffer;
 
 /// The stream of nothing: one last, empty block.
 pub(super) const NOTHING: [u8; 2] = [3, 0];

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use crc32fast::Hasher;
 
-use super::buffer::{Buffer, Spare};
 use super::deflate::{Deflate, NOTHING};
 use super::plan::{Piece, Plan, Unit};
 use super::{Job, WriteError, check_regular, pool, source};
+use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, Selection};
 
 /// Bytes of a batch or piece.

@@ -1,6 +1,5 @@
 //! Writing archives as streams (facts, wire §3.4).
 
-mod buffer;
 mod deflate;
 mod deflate_end;
 mod gzip;

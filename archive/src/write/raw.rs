@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::buffer::Buffer;
 use super::{Job, WriteError, check_regular, source};
+use crate::buffer::Buffer;
 
 /// Bytes that are read at once.
 const COPY: usize = 256 << 10;

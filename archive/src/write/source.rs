@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use nix::fcntl::OFlag;
 
-use super::buffer::Buffer;
+use crate::buffer::Buffer;
 use crate::gopath::path_error;
 use crate::select::{Entry, Selection};
 

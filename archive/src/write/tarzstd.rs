@@ -8,10 +8,10 @@ use std::io::Write;
 use tar::{EntryType, Header};
 use zstd::bulk::Compressor;
 
-use super::buffer::{Buffer, Spare};
 use super::plan::{Piece, Plan, Unit};
 use super::zip::append_zstd;
 use super::{Job, WriteError, pool, source};
+use crate::buffer::{Buffer, Spare};
 use crate::gopath::show;
 use crate::select::{Entry, EntryKind, Selection};
 

@@ -8,13 +8,13 @@ use std::io::Write;
 use crc32fast::Hasher;
 use zstd::bulk::Compressor;
 
-use super::buffer::{Buffer, Spare};
 use super::deflate::{Deflate, NOTHING};
 use super::plan::{Piece, Plan, Unit};
 use super::zip_records::{
     DEFLATED, Record, STORED, ZSTD, central_header, descriptor, local_header, write_end,
 };
 use super::{Job, WriteError, pool, source};
+use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, EntryKind, Selection};
 
 /// Bytes of a batch or piece. Deflate looks back 32 KiB, so that cuts cost next to nothing.

@@ -88,33 +88,42 @@ fn spelled_out(pattern: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn folders_match(pattern: &[&[u8]], path: &[&[u8]]) -> bool {
-    match (pattern.split_first(), path.split_first()) {
-        (None, None) => true,
-        (Some((&b"**", [])), _) => true,
-        (Some((&b"**", rest)), _) => {
-            folders_match(rest, path)
-                || path
-                    .split_first()
-                    .is_some_and(|(_, below)| folders_match(pattern, below))
+    // Whether the rest of the pattern matches the path from each place on, from the last part to the first: trying all
+    // ways one by one takes too long.
+    let mut matches: Vec<bool> = (0..=path.len()).map(|at| at == path.len()).collect();
+    for (number, part) in pattern.iter().enumerate().rev() {
+        let is_last = number + 1 == pattern.len();
+        let mut before = vec![false; path.len() + 1];
+        for at in (0..=path.len()).rev() {
+            let name = path.get(at);
+            before[at] = match (*part, name) {
+                (b"**", _) if is_last => true,
+                (b"**", None) => matches[at],
+                (b"**", Some(_)) => matches[at] || before[at + 1],
+                (part, Some(name)) => matches[at + 1] && part_matches(part, name),
+                (_, None) => false,
+            };
         }
-        (Some((part, rest)), Some((name, below))) => {
-            part_matches(part, name) && folders_match(rest, below)
-        }
-        _ => false,
+        matches = before;
     }
+    matches[0]
 }
 
+/// As [`folders_match`], for the letters of one part.
 fn part_matches(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => {
-            part_matches(rest, name)
-                || name
-                    .split_first()
-                    .is_some_and(|(_, more)| part_matches(pattern, more))
+    let mut matches: Vec<bool> = (0..=name.len()).map(|at| at == name.len()).collect();
+    for letter in pattern.iter().rev() {
+        let mut before = vec![false; name.len() + 1];
+        for at in (0..=name.len()).rev() {
+            before[at] = match (letter, name.get(at)) {
+                (b'*', None) => matches[at],
+                (b'*', Some(_)) => matches[at] || before[at + 1],
+                (b'?', Some(_)) => matches[at + 1],
+                (letter, Some(other)) => matches[at + 1] && letter == other,
+                (_, None) => false,
+            };
         }
-        (Some((b'?', rest)), Some((_, more))) => part_matches(rest, more),
-        (Some((letter, rest)), Some((other, more))) => letter == other && part_matches(rest, more),
-        _ => false,
+        matches = before;
     }
+    matches[0]
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes with room behind them.
 #[derive(Debug, Default)]
-pub(super) struct Buffer {
+pub(crate) struct Buffer {
     /// The bytes, then the room, which holds what was there before.
     memory: Vec<u8>,
     len: usize,
@@ -12,30 +12,30 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// All bytes.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.get(..self.len).unwrap_or_default()
     }
 
     /// The bytes from `start` on.
-    pub(super) fn bytes_mut(&mut self, start: usize) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self, start: usize) -> &mut [u8] {
         self.memory.get_mut(start..self.len).unwrap_or_default()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
     /// Forgets all bytes behind the first `len`.
-    pub(super) fn truncate(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
     /// Room for so many bytes behind the last one, filled with anything.
-    pub(super) fn room(&mut self, len: usize) -> &mut [u8] {
+    pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         let end = self.len + len;
         if self.memory.len() < end {
             self.memory.resize(end, 0);
@@ -44,12 +44,12 @@ impl Buffer {
     }
 
     /// Takes so many bytes of the room, at most as many as it has.
-    pub(super) fn fill(&mut self, len: usize) {
+    pub(crate) fn fill(&mut self, len: usize) {
         self.len = (self.len + len).min(self.memory.len());
     }
 
     /// Appends bytes.
-    pub(super) fn extend(&mut self, bytes: &[u8]) {
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).copy_from_slice(bytes);
         self.fill(bytes.len());
     }
@@ -57,14 +57,14 @@ impl Buffer {
 
 /// Buffers that wait to be used again.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Mutex<Vec<Buffer>>);
+pub(crate) struct Spare(Mutex<Vec<Buffer>>);
 
 /// Largest buffer that is kept. Few are larger: those of long names.
 const MOST_KEPT: usize = 8 << 20;
 
 impl Spare {
     /// An empty one.
-    pub(super) fn take(&self) -> Buffer {
+    pub(crate) fn take(&self) -> Buffer {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = spare.pop().unwrap_or_default();
         buffer.clear();
@@ -72,7 +72,7 @@ impl Spare {
     }
 
     /// Gives one back. There are never more than were in use at once.
-    pub(super) fn give(&self, buffer: Buffer) {
+    pub(crate) fn give(&self, buffer: Buffer) {
         if buffer.memory.len() <= MOST_KEPT {
             let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             spare.push(buffer);
