@@ -10,6 +10,7 @@ pub mod golden;
 mod http;
 pub mod image_maker;
 pub mod job;
+pub mod noise;
 pub mod processes;
 pub mod registry;
 pub mod small_disk;

@@ -7,9 +7,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tempfile::TempDir;
-use vk_driver::registry::{Credential, Credentials, RegistryClient, RegistryOptions};
+use vk_driver::registry::{Credential, Credentials, RegistryClient, RegistryOptions, RetryPolicy};
 
 /// The user of a registry that wants a login.
 pub const USER: &str = "builder";
@@ -19,6 +20,18 @@ pub const PASSWORD: &str = "hush-hush";
 
 /// [`PASSWORD`] as `htpasswd -B -C 4` writes it.
 const PASSWORD_HASH: &str = "$2b$04$abcdefghijklmnopqrstuu9AsmTW0GVvQkIMJII9dLx.Ve/x6XdxC";
+
+/// Patience for tests: enough for some attempts, soon over.
+#[must_use]
+pub fn impatient() -> RetryPolicy {
+    RetryPolicy {
+        lost: Duration::from_millis(400),
+        busy: Duration::from_secs(3),
+        unknown_host: Duration::from_millis(100),
+        first_pause: Duration::from_millis(10),
+        longest_pause: Duration::from_millis(50),
+    }
+}
 
 /// What a registry demands of its clients.
 #[derive(Clone, Copy, Debug, Default)]

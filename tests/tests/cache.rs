@@ -9,32 +9,19 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use vk_driver::cache::{CacheError, CacheStore, Stored, repository, tag};
-use vk_driver::registry::{
-    RegistryClient, RegistryErrorKind, RegistryOptions, Repository, RetryPolicy,
-};
+use vk_driver::registry::{RegistryClient, RegistryErrorKind, RegistryOptions, Repository};
 use vk_driver::report::chain;
 use vk_driver::spool::Spool;
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::Image;
-use vk_tests::registry::{Demands, Registry};
+use vk_tests::registry::{Demands, Registry, impatient};
 
 /// A GitLab with a port, whose colon no repository's name may hold.
 const GITLAB: &str = "https://GitLab.example.com:8443/";
 
-/// Patience for tests: enough for some attempts, soon over.
-fn quick() -> RetryPolicy {
-    RetryPolicy {
-        lost: Duration::from_millis(400),
-        busy: Duration::from_secs(3),
-        unknown_host: Duration::from_millis(100),
-        first_pause: Duration::from_millis(10),
-        longest_pause: Duration::from_millis(50),
-    }
-}
-
 fn client(options: RegistryOptions) -> RegistryClient {
     RegistryClient::new(RegistryOptions {
-        retry: quick(),
+        retry: impatient(),
         ..options
     })
 }

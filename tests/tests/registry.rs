@@ -16,7 +16,8 @@ use vk_driver::registry::{
 use vk_driver::report::chain;
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::{self, Image};
-use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
+use vk_tests::noise::noise;
+use vk_tests::registry::{Demands, PASSWORD, Registry, USER, impatient};
 
 #[path = "registry/mirrors.rs"]
 mod mirrors;
@@ -31,24 +32,13 @@ mod trouble;
 
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Patience for tests: enough for some attempts, soon over.
-fn quick() -> RetryPolicy {
-    RetryPolicy {
-        lost: Duration::from_millis(400),
-        busy: Duration::from_secs(3),
-        unknown_host: Duration::from_millis(100),
-        first_pause: Duration::from_millis(10),
-        longest_pause: Duration::from_millis(50),
-    }
-}
-
 fn quick_client() -> RegistryClient {
     client(RegistryOptions::default())
 }
 
 fn client(options: RegistryOptions) -> RegistryClient {
     RegistryClient::new(RegistryOptions {
-        retry: quick(),
+        retry: impatient(),
         ..options
     })
 }
@@ -59,17 +49,6 @@ fn reference(text: &str) -> Reference {
 
 fn repository(host: &str, path: &str) -> Repository {
     Repository::new(host, path).unwrap()
-}
-
-/// Bytes that compress badly and repeat late.
-fn noise(size: usize) -> Vec<u8> {
-    let mut state = 1_u32;
-    (0..size)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        })
-        .collect()
 }
 
 async fn push(client: &RegistryClient, repository: &Repository, content: &[u8]) -> Digest {
@@ -267,7 +246,7 @@ async fn a_refused_connection_is_tried_again_until_the_registry_is_back() {
     let patient = RegistryClient::new(RegistryOptions {
         retry: RetryPolicy {
             lost: Duration::from_secs(60),
-            ..quick()
+            ..impatient()
         },
         ..RegistryOptions::default()
     });
@@ -538,7 +517,7 @@ async fn a_connection_that_falls_silent_is_lost() {
         stall: Duration::from_millis(500),
         retry: RetryPolicy {
             lost: Duration::from_secs(60),
-            ..quick()
+            ..impatient()
         },
         ..RegistryOptions::default()
     });

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use vk_driver::artifacts::DownloadError;
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
+use vk_tests::noise::noise;
 
-use super::kit::{JOB, TOKEN, download, noise, server, tls_server};
+use super::kit::{JOB, TOKEN, download, server, tls_server};
 
 const PREFIX: &str = "Downloading artifacts from coordinator...";
 

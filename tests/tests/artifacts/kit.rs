@@ -14,17 +14,6 @@ pub(crate) const JOB: u64 = 4018;
 /// Its token.
 pub(crate) const TOKEN: &str = "glcbt-64_00000000000000004018";
 
-/// Bytes that do not repeat early.
-pub(crate) fn noise(size: usize) -> Vec<u8> {
-    let mut state = 1_u32;
-    (0..size)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        })
-        .collect()
-}
-
 /// What a transfer wrote.
 #[derive(Debug, Default)]
 pub(crate) struct Said {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vk_driver::artifacts::{GitLab as Client, Upload, UploadError};
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
+use vk_tests::noise::noise;
 
-use super::kit::{JOB, TOKEN, noise, noting, server, spooled, tls_server, upload};
+use super::kit::{JOB, TOKEN, noting, server, spooled, tls_server, upload};
 
 fn only_upload(server: &GitLab) -> Vec<u8> {
     let uploads = server.uploads(JOB);
