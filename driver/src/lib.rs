@@ -16,6 +16,7 @@ pub mod image;
 pub mod images;
 pub mod job;
 mod memory_limit;
+mod meter;
 pub mod notes;
 pub mod output;
 pub mod process;

@@ -44,9 +44,14 @@ impl Notes {
         let _ = self.0.send(Note::Out(text)).await;
     }
 
+    /// Writes to standard error as it is.
+    pub async fn err(&self, text: String) {
+        let _ = self.0.send(Note::Err(text)).await;
+    }
+
     /// Writes a line of the helper's log to standard error.
     pub async fn log(&self, level: Level, text: &str, fields: &[(&str, &str)]) {
-        let _ = self.0.send(Note::Err(line(level, text, fields))).await;
+        self.err(line(level, text, fields)).await;
     }
 
     /// A line for information, without fields.

@@ -246,7 +246,8 @@ fn caches_with_keys_expanded_and_sanitised() {
             Cache {
                 key: "gems--19.5.0".into(),
                 raw_key: "v1-0/../gems--19.5.0 ".into(),
-                fallback_keys: strings(&["gems/v1-0"]),
+                fallback_keys: strings(&["gems/v1-0", ""]),
+                raw_fallback_keys: strings(&["gems/v1-0", ".."]),
                 untracked: false,
                 policy: CachePolicy::Push,
                 paths: strings(&["vendor/*"]),
@@ -256,6 +257,7 @@ fn caches_with_keys_expanded_and_sanitised() {
                 key: "rspec 1/2/v1.0".into(),
                 raw_key: "rspec 1/2/v1.0".into(),
                 fallback_keys: vec![],
+                raw_fallback_keys: vec![],
                 untracked: true,
                 policy: CachePolicy::PullPush,
                 paths: vec![],

@@ -245,6 +245,14 @@ fn a_cache_key_of_which_nothing_is_left_is_empty_beside_its_raw_key() {
 }
 
 #[test]
+fn a_fallback_key_is_kept_as_it_was_written_beside_what_is_left_of_it() {
+    let json = with(r#""cache":[{"key":"k","fallback_keys":["a//b ","../..","$UNSET","c"]}]"#);
+    let job = translated(&json, &Options::default()).job;
+    assert_eq!(job.caches[0].fallback_keys, ["a/b", "", "c"]);
+    assert_eq!(job.caches[0].raw_fallback_keys, ["a//b ", "../..", "c"]);
+}
+
+#[test]
 fn given_variables_win_and_take_over_what_the_jobs_are() {
     let json = with_variables(
         r#"{"key":"A","value":"1"},{"key":"M","value":"secret","masked":true,"raw":true}"#,

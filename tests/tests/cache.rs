@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
-use vk_driver::cache::{CacheError, CacheStore, Stored, repository, tag};
+use vk_driver::cache::{CacheError, CacheStore, Stored, Telling, repository, tag};
+use vk_driver::notes::Notes;
 use vk_driver::registry::{RegistryClient, RegistryErrorKind, RegistryOptions, Repository};
 use vk_driver::report::chain;
 use vk_driver::spool::Spool;
@@ -37,15 +38,44 @@ fn plain(host: &str) -> CacheStore {
 }
 
 async fn store(caches: &CacheStore, key: &str, content: &[u8]) -> Result<Stored, CacheError> {
+    let (notes, _) = Notes::channel();
+    let silent = Telling {
+        notes: &notes,
+        every: None,
+    };
+    store_telling(caches, key, content, silent).await
+}
+
+async fn store_telling(
+    caches: &CacheStore,
+    key: &str,
+    content: &[u8],
+    telling: Telling<'_>,
+) -> Result<Stored, CacheError> {
     let folder = TempDir::new().unwrap();
     let mut spool = Spool::create(folder.path()).unwrap();
     spool.write(content).await.unwrap();
-    caches.store(key, spool.finish().await.unwrap()).await
+    caches
+        .store(key, spool.finish().await.unwrap(), telling)
+        .await
 }
 
 async fn fetch(caches: &CacheStore, key: &str) -> Result<Option<Vec<u8>>, CacheError> {
+    let (notes, _) = Notes::channel();
+    let silent = Telling {
+        notes: &notes,
+        every: None,
+    };
+    fetch_telling(caches, key, silent).await
+}
+
+async fn fetch_telling(
+    caches: &CacheStore,
+    key: &str,
+    telling: Telling<'_>,
+) -> Result<Option<Vec<u8>>, CacheError> {
     let folder = TempDir::new().unwrap();
-    let Some(mut archive) = caches.fetch(key, folder.path()).await? else {
+    let Some(mut archive) = caches.fetch(key, folder.path(), telling).await? else {
         return Ok(None);
     };
     let mut content = Vec::new();
@@ -350,4 +380,62 @@ async fn a_manifest_whose_layer_is_gone_is_a_miss() {
     });
 
     assert_eq!(fetch(&plain(&proxy.host()), "key").await.unwrap(), None);
+}
+
+/// What is told of `work`, each line without the rate.
+async fn told<T>(work: impl AsyncFnOnce(Telling<'_>) -> T) -> (T, Vec<String>) {
+    let (notes, mut read) = Notes::channel();
+    let work = async {
+        let result = work(Telling {
+            notes: &notes,
+            every: Some(Duration::from_secs(3600)),
+        })
+        .await;
+        drop(notes);
+        result
+    };
+    let collect = async {
+        let mut lines = Vec::new();
+        while let Some(note) = read.recv().await {
+            let line = note.text().split(" (").next().unwrap_or_default();
+            lines.push(line.to_owned());
+        }
+        lines
+    };
+    tokio::join!(work, collect)
+}
+
+/// Facts, wire §3.5.
+#[tokio::test]
+async fn what_is_moved_is_told_and_an_unchanged_cache_moves_nothing() {
+    let registry = Registry::start();
+    let cut = Arc::new(AtomicUsize::new(0));
+    let proxy = FaultProxy::start(registry.host(), {
+        let cut = Arc::clone(&cut);
+        move |request| {
+            if is_layer_upload(request) && cut.fetch_add(1, Ordering::SeqCst) == 0 {
+                return Action::status(503);
+            }
+            Action::Forward
+        }
+    });
+    let caches = plain(&proxy.host());
+    let content = vec![7; 1_500_000];
+
+    let (_, lines) =
+        told(async |telling| store_telling(&caches, "key", &content, telling).await).await;
+    assert_eq!(
+        cut.load(Ordering::SeqCst),
+        3,
+        "the layer twice, the configuration once"
+    );
+    assert_eq!(lines, ["\rUploading cache 1.50 MB/1.50 MB"]);
+
+    let (_, lines) = told(async |telling| fetch_telling(&caches, "key", telling).await).await;
+    assert_eq!(lines, ["\rDownloading cache 1.50 MB/1.50 MB"]);
+
+    let (stored, lines) =
+        told(async |telling| store_telling(&caches, "key", &content, telling).await).await;
+    assert_eq!(stored.unwrap(), Stored::Unchanged);
+    assert_eq!(lines, Vec::<String>::new());
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::json;
 use vk_driver::registry::{
-    BlobSize, BlobSource, Credential, Credentials, Digest, Pushed, Reference, RegistryClient,
-    RegistryError, RegistryErrorKind, RegistryOptions, Repository, RetryPolicy,
+    BlobSize, BlobSource, Count, Credential, Credentials, Digest, Pushed, Reference,
+    RegistryClient, RegistryError, RegistryErrorKind, RegistryOptions, Repository, RetryPolicy,
 };
 use vk_driver::report::chain;
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
@@ -120,7 +120,7 @@ async fn blobs_and_manifests_come_back_as_they_were_pushed_under_every_demand() 
         let digest = Digest::of(&content);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &content).unwrap();
-        let source = BlobSource::File(file.path().to_owned());
+        let source = BlobSource::File(file.path().to_owned(), Count::default());
 
         assert!(!client.blob_exists(&repository, digest).await.unwrap());
         let first = client

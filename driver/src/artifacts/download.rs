@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 
 use super::client::{Call, CallError, ClientError, GitLab, Reply, Token};
-use super::meter::{Count, Meter};
+use crate::meter::{Count, Meter};
 use crate::notes::Notes;
 use crate::output::helper::Level;
 use crate::spool::{Spool, SpoolError, Spooled};

@@ -8,7 +8,6 @@ mod answer;
 mod api;
 mod client;
 mod download;
-mod meter;
 mod multipart;
 mod name;
 mod redirect;

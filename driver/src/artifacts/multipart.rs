@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::sync::Notify;
 use tokio_util::io::ReaderStream;
 
-use super::meter::{Count, Counted};
+use crate::meter::{Count, Counted};
 use crate::spool::Spooled;
 
 /// Bytes read from the file at a time.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 
 use super::client::{Call, CallError, ClientError, GitLab, Token};
-use super::meter::{Count, Meter};
 use super::multipart::Multipart;
+use crate::meter::{Count, Meter};
 use crate::notes::Notes;
 use crate::output::helper::Level;
 use crate::spool::Spooled;

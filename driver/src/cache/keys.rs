@@ -47,7 +47,7 @@ pub(crate) struct OwnKey {
 /// The key of `cache`; `hash` is `FF_HASH_CACHE_KEYS`, under which it counts as it was written.
 pub(crate) fn own(cache: &Cache, hash: bool) -> OwnKey {
     if hash {
-        let key = (!cache.raw_key.is_empty()).then(|| Key::new(&cache.raw_key, true));
+        let key = key_of(&cache.raw_key, true);
         return OwnKey { key, warning: None };
     }
     let warning = if cache.raw_key == cache.key {
@@ -64,22 +64,23 @@ pub(crate) fn own(cache: &Cache, hash: bool) -> OwnKey {
             quoted(&cache.key)
         ))
     };
-    let key = (!cache.key.is_empty()).then(|| Key::new(&cache.key, false));
+    let key = key_of(&cache.key, false);
     OwnKey { key, warning }
 }
 
-/// The keys to try after the cache's own, in order, and the warning about one that is not allowed.
+/// The keys to try after the cache's own, in order, and the warning about one that is not allowed. `None` is a key of
+/// which nothing is left.
 pub(crate) fn fallbacks(
     cache: &Cache,
     variables: &Variables,
     hash: bool,
-) -> (Vec<Key>, Option<String>) {
-    let mut keys: Vec<Key> = cache
-        .fallback_keys
-        .iter()
-        .filter(|key| !key.is_empty())
-        .map(|key| Key::new(key, hash))
-        .collect();
+) -> (Vec<Option<Key>>, Option<String>) {
+    let written = if hash {
+        &cache.raw_fallback_keys
+    } else {
+        &cache.fallback_keys
+    };
+    let mut keys: Vec<Option<Key>> = written.iter().map(|key| key_of(key, hash)).collect();
     let last = variables.expand(variables.value(FALLBACK_KEY));
     let mut warning = None;
     if last.trim_end_matches(['.', ' ']).ends_with(PROTECTED) {
@@ -88,26 +89,33 @@ pub(crate) fn fallbacks(
             quoted(&last),
             quoted(PROTECTED)
         ));
-    } else {
+    } else if !last.is_empty() {
         let human = if hash { last } else { sanitized(&last) };
-        if !human.is_empty() {
-            keys.push(Key::new(&human, hash));
-        }
+        keys.push(key_of(&human, hash));
     }
     (keys, warning)
 }
 
+fn key_of(human: &str, hash: bool) -> Option<Key> {
+    (!human.is_empty()).then(|| Key::new(human, hash))
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt;
     use vk_hub_proto::job::Variable;
 
     use super::*;
+    use crate::cache::{CacheStore, Telling};
+    use crate::notes::Notes;
+    use crate::spool::Spool;
 
     fn cache(raw_key: &str, key: &str) -> Cache {
         Cache {
             raw_key: raw_key.into(),
             key: key.into(),
-            fallback_keys: vec!["fb".into()],
+            fallback_keys: vec!["fb".into(), String::new()],
+            raw_fallback_keys: vec!["fb//".into(), "..".into()],
             ..Cache::default()
         }
     }
@@ -160,21 +168,72 @@ mod tests {
     fn the_variables_key_comes_last_and_must_not_name_a_protected_ref() {
         let human = |fallback: &str| {
             let (keys, warning) = fallbacks(&cache("k", "k"), &variables(fallback), false);
-            let keys: Vec<String> = keys.into_iter().map(|key| key.human).collect();
-            (keys, warning)
+            let human = |key: Option<Key>| key.map(|key| key.human).unwrap_or_default();
+            let keys: Vec<String> = keys.into_iter().map(human).collect();
+            (keys.join("|"), warning)
         };
-        assert_eq!(human(""), (vec!["fb".to_owned()], None));
-        assert_eq!(
-            human("x/../y "),
-            (vec!["fb".to_owned(), "y".to_owned()], None)
-        );
+        assert_eq!(human(""), ("fb|".to_owned(), None));
+        assert_eq!(human("x/../y "), ("fb||y".to_owned(), None));
+        assert_eq!(human("../."), ("fb||".to_owned(), None));
         for refused in ["main-protected", "main-protected. ."] {
             let (keys, warning) = human(refused);
-            assert_eq!(keys, ["fb"]);
+            assert_eq!(keys, "fb|");
             assert_eq!(
                 warning.unwrap(),
                 format!("CACHE_FALLBACK_KEY \"{refused}\" not allowed to end in \"-protected\"")
             );
         }
+    }
+
+    /// F61: after a change of `FF_HASH_CACHE_KEYS` a key finds nothing that was stored under the other scheme, neither as
+    /// its own nor as a fallback.
+    #[tokio::test]
+    async fn f61_the_schemes_of_keys_never_mix() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cache");
+        let store = CacheStore::folder(root, 1 << 20, "ci-cache/h/7".to_owned(), false);
+        let (notes, _) = Notes::channel();
+        let telling = Telling {
+            notes: &notes,
+            every: None,
+        };
+        let key = |hash| {
+            own(&cache("some-job/some-ref", "some-job/some-ref"), hash)
+                .key
+                .unwrap()
+        };
+        for (content, hash) in [(b"plain", false), (b"other", true)] {
+            let found = store.fetch(&key(hash).stored, dir.path(), telling).await;
+            assert!(found.unwrap().is_none());
+            let mut spool = Spool::create(dir.path()).unwrap();
+            spool.write(content).await.unwrap();
+            let archive = spool.finish().await.unwrap();
+            store
+                .store(&key(hash).stored, archive, telling)
+                .await
+                .unwrap();
+        }
+        for (content, hash) in [(b"plain", false), (b"other", true)] {
+            let found = store.fetch(&key(hash).stored, dir.path(), telling).await;
+            let mut read = Vec::new();
+            found
+                .unwrap()
+                .unwrap()
+                .read_to_end(&mut read)
+                .await
+                .unwrap();
+            assert_eq!(read, content);
+        }
+        let fallback = |hash| {
+            let (mut keys, _) = fallbacks(&cache("k", "k"), &variables(""), hash);
+            keys.remove(0).unwrap()
+        };
+        assert_eq!(fallback(false).human, "fb");
+        assert_eq!(fallback(true).human, "fb//");
+        assert_eq!(
+            fallback(true),
+            own(&cache("fb//", "fb"), true).key.unwrap(),
+            "a fallback finds what was stored as a key of its own"
+        );
     }
 }

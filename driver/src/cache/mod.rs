@@ -13,4 +13,4 @@ mod store;
 pub use folder::FolderError;
 pub use manifest::ManifestError;
 pub use name::{NameError, repository, tag};
-pub use store::{CacheArchive, CacheError, CacheStore, Stored};
+pub use store::{CacheArchive, CacheError, CacheStore, Stored, Telling};

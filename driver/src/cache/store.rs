@@ -3,15 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::fs::File;
 use tokio::io::{AsyncRead, ReadBuf};
+use tracing::debug;
 
 use super::folder::{Folder, FolderError};
 use super::manifest::{EMPTY, Layer, MANIFEST_TYPE, ManifestError, layer, manifest};
 use super::name::tag;
+use crate::meter::{Count, Meter};
+use crate::notes::Notes;
 use crate::registry::{
-    BlobSize, BlobSource, Digest, Pushed, ReferenceError, RegistryClient, RegistryError,
+    Blob, BlobSize, BlobSource, Digest, Pushed, ReferenceError, RegistryClient, RegistryError,
     RegistryErrorKind, Repository,
 };
 use crate::spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
@@ -22,6 +26,15 @@ pub struct CacheStore {
     place: Place,
     /// Whether they belong to jobs of protected refs.
     protected: bool,
+}
+
+/// How a transfer's progress is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Telling<'a> {
+    /// Where.
+    pub notes: &'a Notes,
+    /// How often (`TRANSFER_METER_FREQUENCY`); `None` for never.
+    pub every: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -141,10 +154,17 @@ impl CacheStore {
     /// # Errors
     ///
     /// [`CacheError`].
-    pub async fn fetch(&self, key: &str, spool: &Path) -> Result<Option<CacheArchive>, CacheError> {
+    pub async fn fetch(
+        &self,
+        key: &str,
+        spool: &Path,
+        telling: Telling<'_>,
+    ) -> Result<Option<CacheArchive>, CacheError> {
         let tag = tag(key, self.protected);
         match &self.place {
-            Place::Registry { client, repository } => fetch(client, repository, &tag, spool).await,
+            Place::Registry { client, repository } => {
+                fetch(client, repository, &tag, spool, telling).await
+            }
             Place::Folder { folder, repository } => {
                 let (folder, name) = (folder.clone(), format!("{repository}:{tag}"));
                 let found = tokio::task::spawn_blocking(move || folder.find(&name)).await;
@@ -162,11 +182,16 @@ impl CacheStore {
     /// # Errors
     ///
     /// [`CacheError`].
-    pub async fn store(&self, key: &str, archive: Spooled) -> Result<Stored, CacheError> {
+    pub async fn store(
+        &self,
+        key: &str,
+        archive: Spooled,
+        telling: Telling<'_>,
+    ) -> Result<Stored, CacheError> {
         let tag = tag(key, self.protected);
         let was_there = match &self.place {
             Place::Registry { client, repository } => {
-                store(client, repository, &tag, &archive).await?
+                store(client, repository, &tag, &archive, telling).await?
             }
             Place::Folder { folder, repository } => {
                 let (folder, name) = (folder.clone(), format!("{repository}:{tag}"));
@@ -188,6 +213,7 @@ async fn fetch(
     repository: &Repository,
     tag: &str,
     spool: &Path,
+    telling: Telling<'_>,
 ) -> Result<Option<CacheArchive>, CacheError> {
     let reference = repository.tagged(tag)?;
     let manifest = match client.manifest(&reference).await {
@@ -198,7 +224,7 @@ async fn fetch(
     if size > MAX_ARCHIVE {
         return Err(CacheError::TooLarge(size));
     }
-    let mut blob = match client
+    let blob = match client
         .blob(repository, digest, BlobSize::Exactly(size))
         .await
     {
@@ -206,15 +232,33 @@ async fn fetch(
         Err(error) if is_missing(&error) => return Ok(None),
         blob => blob?,
     };
-    let mut kept = Spool::create(spool)?;
-    while let Some(chunk) = blob.chunk().await? {
-        kept.write(&chunk).await?;
-    }
-    let kept = kept.finish().await?;
+    let began = Instant::now();
+    let count = Count::default();
+    let meter = Meter {
+        label: "Downloading cache",
+        every: telling.every,
+        total: Some(size),
+    };
+    let kept = keep(blob, spool, &count);
+    let kept = meter.run(&count, telling.notes, kept).await?;
+    debug!(
+        took_us = began.elapsed().as_micros(),
+        bytes = size,
+        "downloaded a cache's layer"
+    );
     Ok(Some(CacheArchive {
         file: kept.open().await.map_err(SpoolError::Io)?,
         _kept: Some(kept),
     }))
+}
+
+async fn keep(mut blob: Blob, spool: &Path, count: &Count) -> Result<Spooled, CacheError> {
+    let mut kept = Spool::create(spool)?;
+    while let Some(chunk) = blob.chunk().await? {
+        count.add(chunk.len());
+        kept.write(&chunk).await?;
+    }
+    Ok(kept.finish().await?)
 }
 
 /// Uploads what the registry lacks, its manifest last; answers whether the layer was there.
@@ -223,22 +267,49 @@ async fn store(
     repository: &Repository,
     tag: &str,
     archive: &Spooled,
+    telling: Telling<'_>,
 ) -> Result<bool, CacheError> {
     let reference = repository.tagged(tag)?;
     let layer = Layer {
         digest: Digest::from_sha256(archive.digest()),
         size: archive.size(),
     };
-    let source = BlobSource::File(archive.path().to_owned());
-    let pushed = client
-        .push_blob(repository, layer.digest, layer.size, source)
-        .await?;
+    let count = Count::default();
+    let source = BlobSource::File(archive.path().to_owned(), count.clone());
+    let meter = Meter {
+        label: "Uploading cache",
+        every: telling.every,
+        total: Some(layer.size),
+    };
+    let began = Instant::now();
+    let push = client.push_blob(repository, layer.digest, layer.size, source);
+    let pushed = meter.run(&count, telling.notes, push).await?;
+    match pushed {
+        Pushed::AlreadyThere => debug!(
+            took_us = began.elapsed().as_micros(),
+            "found a cache's layer"
+        ),
+        Pushed::Uploaded => {
+            debug!(
+                took_us = began.elapsed().as_micros(),
+                bytes = layer.size,
+                "uploaded a cache's layer"
+            );
+        }
+    }
     let manifest = manifest(layer);
+    let began = Instant::now();
     if pushed == Pushed::AlreadyThere {
         // Whoever uploaded the layer uploaded the configuration, too: the manifest alone is new.
         let put = client.push_manifest(&reference, MANIFEST_TYPE, manifest.clone());
         match put.await {
-            Ok(_) => return Ok(true),
+            Ok(_) => {
+                debug!(
+                    took_us = began.elapsed().as_micros(),
+                    "put a cache's manifest"
+                );
+                return Ok(true);
+            }
             // Unless somebody cleans the registry up.
             Err(error) if is_refusal(&error) => {}
             Err(error) => return Err(error.into()),
@@ -251,6 +322,10 @@ async fn store(
     client
         .push_manifest(&reference, MANIFEST_TYPE, manifest)
         .await?;
+    debug!(
+        took_us = began.elapsed().as_micros(),
+        "put a cache's configuration and manifest"
+    );
     Ok(pushed == Pushed::AlreadyThere)
 }
 

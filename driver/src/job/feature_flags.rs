@@ -83,6 +83,8 @@ pub enum FeatureFlag {
     DirectDownload,
     /// `FF_HASH_CACHE_KEYS`: caches are found by a digest of their keys as they were written.
     HashCacheKeys,
+    /// `FF_CLEAN_UP_FAILED_CACHE_EXTRACT`: what a failed extraction of a cache may have left is removed.
+    CleanUpFailedCacheExtract,
 }
 
 impl FeatureFlag {
@@ -101,6 +103,7 @@ impl FeatureFlag {
             Self::GitalyCorrelationId => "FF_USE_GITALY_CORRELATION_ID",
             Self::DirectDownload => "FF_USE_DIRECT_DOWNLOAD",
             Self::HashCacheKeys => "FF_HASH_CACHE_KEYS",
+            Self::CleanUpFailedCacheExtract => "FF_CLEAN_UP_FAILED_CACHE_EXTRACT",
         }
     }
 }
@@ -185,7 +188,7 @@ mod tests {
             .collect()
     }
 
-    const ALL: [FeatureFlag; 11] = [
+    const ALL: [FeatureFlag; 12] = [
         FeatureFlag::BashExitCodeCheck,
         FeatureFlag::LegacyBashEval,
         FeatureFlag::ScriptSections,
@@ -197,6 +200,7 @@ mod tests {
         FeatureFlag::GitalyCorrelationId,
         FeatureFlag::DirectDownload,
         FeatureFlag::HashCacheKeys,
+        FeatureFlag::CleanUpFailedCacheExtract,
     ];
 
     #[test]

@@ -1,10 +1,6 @@
 //! One request and its answer: redirects, logins, time-outs.
 
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +10,6 @@ use reqwest::header::{
 };
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
-use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 use tokio_util::io::ReaderStream;
 use url::{Origin, Url};
@@ -25,6 +20,7 @@ use super::error::RegistryErrorKind;
 use super::reference::Repository;
 use super::retry::Trouble;
 use super::transport::{Failure, Transport, classify};
+use crate::meter::{Count, Counted};
 
 /// How many redirects are followed; what Go's HTTP client, and so Docker, follows.
 pub(crate) const MAX_REDIRECTS: usize = 10;
@@ -55,8 +51,8 @@ const UPLOAD_CHUNK: usize = 256 << 10;
 /// What is uploaded. It is read again for each attempt.
 #[derive(Clone, Debug)]
 pub enum BlobSource {
-    /// A file's content.
-    File(PathBuf),
+    /// A file's content. Its bytes are counted as they are read, anew for each attempt.
+    File(PathBuf, Count),
     /// Bytes in memory; few, for it is not seen how they move.
     Bytes(Bytes),
 }
@@ -161,11 +157,11 @@ impl Exchange {
         if let Some(pass) = pass {
             request = request.header(AUTHORIZATION, pass);
         }
-        let moved = Arc::new(AtomicU64::new(0));
+        let mut moved = Count::default();
         if let Some((source, size)) = &call.body {
-            request = request
-                .header(CONTENT_LENGTH, *size)
-                .body(source.open(&moved).await?);
+            let body;
+            (body, moved) = source.open().await?;
+            request = request.header(CONTENT_LENGTH, *size).body(body);
         }
         let send = async {
             let response = async { request.send().await.map_err(|error| classify(&error)) };
@@ -182,7 +178,7 @@ impl Exchange {
                     response = &mut response => return response,
                     () = tokio::time::sleep(patience) => {}
                 }
-                let now = moved.load(Ordering::Relaxed);
+                let now = moved.bytes();
                 if now == before {
                     return Err(stalled(self.stall));
                 }
@@ -195,40 +191,20 @@ impl Exchange {
 }
 
 impl BlobSource {
-    /// A request's body that counts in `moved` what was read.
-    async fn open(&self, moved: &Arc<AtomicU64>) -> Result<reqwest::Body, RegistryErrorKind> {
+    /// A request's body, and the count of what was read of it.
+    async fn open(&self) -> Result<(reqwest::Body, Count), RegistryErrorKind> {
         match self {
-            Self::Bytes(bytes) => Ok(reqwest::Body::from(bytes.clone())),
-            Self::File(path) => {
-                let inner = tokio::fs::File::open(path)
+            Self::Bytes(bytes) => Ok((reqwest::Body::from(bytes.clone()), Count::default())),
+            Self::File(path, count) => {
+                let file = tokio::fs::File::open(path)
                     .await
                     .map_err(RegistryErrorKind::Source)?;
-                let moved = Arc::clone(moved);
-                let stream = ReaderStream::with_capacity(Counted { inner, moved }, UPLOAD_CHUNK);
-                Ok(reqwest::Body::wrap_stream(stream))
+                count.reset();
+                let file = Counted::new(file, count.clone());
+                let stream = ReaderStream::with_capacity(file, UPLOAD_CHUNK);
+                Ok((reqwest::Body::wrap_stream(stream), count.clone()))
             }
         }
-    }
-}
-
-/// A file that counts how much of it was read.
-struct Counted {
-    inner: tokio::fs::File,
-    moved: Arc<AtomicU64>,
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let before = buffer.filled().len();
-        let poll = Pin::new(&mut self.inner).poll_read(context, buffer);
-        let count = buffer.filled().len().saturating_sub(before);
-        self.moved
-            .fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
-        poll
     }
 }
 

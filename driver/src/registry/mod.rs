@@ -28,3 +28,5 @@ pub(crate) use reference::same_registry;
 pub use reference::{DEFAULT_REGISTRY, Reference, ReferenceError, Repository};
 pub use retry::RetryPolicy;
 pub(crate) use transport::root_cause;
+
+pub use crate::meter::Count;

@@ -27,18 +27,19 @@ pub(super) fn cache(
     };
     let key = sanitized(&raw_key);
     let policy = policy(&context.variables.expand(&cache.policy), &raw_key)?;
-    let fallback_keys = cache
+    let raw_fallback_keys: Vec<String> = cache
         .fallback_keys
         .iter()
         // GitLab Runner expands these twice (facts, wire §4.3).
         .map(|key| context.variables.expand(&context.variables.expand(key)))
-        .map(|key| sanitized(&key))
         .filter(|key| !key.is_empty())
         .collect();
+    let fallback_keys = raw_fallback_keys.iter().map(|key| sanitized(key)).collect();
     Ok(Cache {
         key,
         raw_key,
         fallback_keys,
+        raw_fallback_keys,
         untracked: cache.untracked,
         policy,
         paths: cache.paths,

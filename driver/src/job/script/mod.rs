@@ -14,6 +14,8 @@ mod writer;
 
 pub use check::ScriptError;
 pub(crate) use quote::quoted;
+pub(crate) use stages::ENV_FILE;
+pub(crate) use stages::remove_caches_script;
 pub use stages::{ScriptContext, Shell, hook_script, stage_script};
 
 #[cfg(test)]

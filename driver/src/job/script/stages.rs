@@ -6,7 +6,7 @@ use super::check::{ScriptError, check};
 use super::cleanup::write_cleanup;
 use super::commands::{CommandStyle, write_commands};
 use super::quote::{Quoting, quoted};
-use super::writer::{Dialect, Writer};
+use super::writer::{Dialect, RESET, Writer};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
@@ -87,6 +87,28 @@ pub fn hook_script(
     };
     write_commands(&mut writer, commands, context.style(prefix));
     Ok(Some(writer.finish()))
+}
+
+/// The part of `restore_cache`'s script that removes a cache's `paths` after it could not be extracted
+/// (`FF_CLEAN_UP_FAILED_CACHE_EXTRACT`; facts, build §2.9.7).
+///
+/// # Errors
+///
+/// As [`stage_script`].
+pub(crate) fn remove_caches_script(
+    paths: &[String],
+    context: &ScriptContext<'_>,
+) -> Result<String, ScriptError> {
+    check(context.job, context.environment.variables())?;
+    let mut writer = context.writer();
+    context.write_variables(&mut writer, Files::Written);
+    writer.cd(&context.environment.dirs().project);
+    for path in paths {
+        let line = writer.print(&format!("{RESET}Removing {path}"));
+        writer.line(&line);
+        writer.remove_dir(path);
+    }
+    Ok(writer.finish())
 }
 
 /// `None` where the stage has no script.
@@ -192,7 +214,7 @@ fn after_script(context: &ScriptContext<'_>) -> Option<Writer> {
 const RELEASE_STAGE: &str = "step_release";
 
 /// File through which a job's commands set variables for what follows (`GITLAB_ENV`).
-pub(super) const ENV_FILE: &str = "gitlab_runner_env";
+pub(crate) const ENV_FILE: &str = "gitlab_runner_env";
 
 /// File in which GitLab Runner's proxy keeps masks.
 pub(super) const MASKING_FILE: &str = "masking.db";
@@ -362,6 +384,25 @@ mod tests {
         })
         .to_vec();
         job
+    }
+
+    /// Facts, build §2.9.7.
+    #[test]
+    fn what_a_failed_extraction_left_is_removed_path_by_path() {
+        let job = testing::with_variables(variables(&[("NAME", "x")]));
+        let paths = ["a b/".to_owned(), ".cache/$NAME".to_owned()];
+        let script = with_context(&job, |context| {
+            remove_caches_script(&paths, context).unwrap()
+        });
+        let body = script.split_once("cd /builds/grp/demo").unwrap().1;
+        for part in [
+            r"Removing a b/",
+            r#"rm "-r" "-f" "a b/""#,
+            r"Removing .cache/$NAME",
+            r#"rm "-r" "-f" ".cache/$NAME""#,
+        ] {
+            assert!(body.contains(part), "no {part} in {body}");
+        }
     }
 
     /// Facts, build §3.1.

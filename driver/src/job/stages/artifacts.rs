@@ -1,16 +1,13 @@
 //! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (facts, wire §3.1, §3.2 and §3.5).
 
 use std::path::Path;
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
 use vk_hub_proto::job::{Artifact, ArtifactFormat, ArtifactOutcome, Dependency};
 
 use super::Moment;
 use super::io::{StageIo, StageOutput};
-use super::transfer::{
-    PackError, compression, expanded, expanded_paths, failure, fatal, notice, noting, pack, unpack,
-};
+use super::transfer::{PackError, Transfer, failure, fatal, notice, transferring};
 use crate::agent::{ArchiveFormat, ArchiveRequest};
 use crate::artifacts::{
     ClientError, Download, DownloadError, GitLab, Upload, UploadError, file_name, format_name,
@@ -18,14 +15,8 @@ use crate::artifacts::{
 use crate::job::context::{JobContext, has_artifacts, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::machine::StageFailure;
-use crate::job::settings::parse_duration;
-use crate::job::variables::JobEnvironment;
-use crate::notes::Notes;
 use crate::output::helper::Level;
 use crate::spool::Spooled;
-
-/// How often a transfer's progress is told (facts, wire §3.5); `None` for never.
-const METER: &str = "TRANSFER_METER_FREQUENCY";
 
 /// Downloads and unpacks what earlier jobs left for this one.
 pub(super) async fn download(
@@ -33,20 +24,16 @@ pub(super) async fn download(
     moment: Moment,
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
-    let environment = context.environment_at(moment.status);
-    noting(&mut io, |notes| async move {
+    transferring(context, moment, &mut io, |transfer| async move {
         let gitlab = OnceCell::new();
         for dependency in &context.job.dependencies {
             if dependency.filename.is_empty() {
                 continue;
             }
             let (name, id) = (&dependency.name, dependency.id);
-            notice(
-                &notes,
-                &format!("Downloading artifacts for {name} ({id})..."),
-            )
-            .await;
-            one_download(context, &environment, &gitlab, dependency, &notes).await?;
+            let text = format!("Downloading artifacts for {name} ({id})...");
+            notice(&transfer.notes, &text).await;
+            one_download(&transfer, &gitlab, dependency).await?;
         }
         Ok(())
     })
@@ -54,23 +41,19 @@ pub(super) async fn download(
 }
 
 async fn one_download(
-    context: &JobContext,
-    environment: &JobEnvironment,
+    transfer: &Transfer<'_>,
     gitlab: &OnceCell<GitLab>,
     dependency: &Dependency,
-    notes: &Notes,
 ) -> Result<(), StageFailure> {
-    let folder = context
-        .work_dir()
-        .ok_or_else(|| system("there is no folder to download to".to_owned()))?;
+    let (environment, notes) = (&transfer.environment, &transfer.notes);
     let download = Download {
         job_id: dependency.id,
         token: &dependency.token,
-        direct: environment.is_on(FeatureFlag::DirectDownload),
-        folder: &folder,
-        meter: meter(environment),
+        direct: environment.job().is_on(FeatureFlag::DirectDownload),
+        folder: transfer.guest.work_dir(),
+        meter: environment.meter(),
     };
-    let got = match client(context, gitlab).await {
+    let got = match client(transfer.context, gitlab).await {
         Ok(gitlab) => gitlab.download(&download, notes).await,
         Err(error) => Err(error.into()),
     };
@@ -83,7 +66,7 @@ async fn one_download(
         Ok(file) => file,
         Err(error) => return Err(system(format!("cannot read the archive again: {error}"))),
     };
-    match unpack(context, file, None, notes).await {
+    match transfer.unpack(file, None).await {
         Ok(()) => Ok(()),
         Err(error) => Err(failure(notes, &error).await),
     }
@@ -96,7 +79,6 @@ pub(super) async fn upload(
     moment: Moment,
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
-    let environment = context.environment_at(moment.status);
     let keep = context.options.artifacts_dir.as_deref();
     if keep.is_none() && context.job.server_url.is_empty() {
         let text = "artifacts are not uploaded: the job names no GitLab server; \
@@ -104,17 +86,15 @@ pub(super) async fn upload(
         io.out.send(StageOutput::Warning(text.to_owned())).await;
         return Ok(());
     }
-    noting(&mut io, |notes| async move {
+    transferring(context, moment, &mut io, |transfer| async move {
         let mut work = Uploads {
-            context,
-            environment: &environment,
-            notes: &notes,
+            transfer: &transfer,
             gitlab: OnceCell::new(),
             kept: Vec::new(),
         };
         for (position, artifact) in context.job.artifacts.iter().enumerate() {
             if artifact.when.applies(success) && has_artifacts(artifact) {
-                notice(&notes, "Uploading artifacts...").await;
+                notice(&transfer.notes, "Uploading artifacts...").await;
                 work.one(position, artifact).await?;
             }
         }
@@ -125,9 +105,7 @@ pub(super) async fn upload(
 
 /// The uploads of one stage.
 struct Uploads<'a> {
-    context: &'a JobContext,
-    environment: &'a JobEnvironment,
-    notes: &'a Notes,
+    transfer: &'a Transfer<'a>,
     gitlab: OnceCell<GitLab>,
     /// Names of the files that were kept on this host.
     kept: Vec<String>,
@@ -141,7 +119,7 @@ impl Uploads<'_> {
             Ok(false) => (ArtifactOutcome::Skipped, Ok(())),
             Err((outcome, failure)) => (outcome, Err(failure)),
         };
-        self.context.artifact_ended(position, outcome);
+        self.transfer.context.artifact_ended(position, outcome);
         result
     }
 
@@ -150,24 +128,33 @@ impl Uploads<'_> {
         &mut self,
         artifact: &Artifact,
     ) -> Result<bool, (ArtifactOutcome, StageFailure)> {
-        let (environment, notes) = (self.environment, self.notes);
+        let Transfer {
+            context,
+            environment,
+            notes,
+            ..
+        } = self.transfer;
         if environment
+            .job()
             .variables()
             .is_true("RUNNER_GENERATE_ARTIFACTS_METADATA")
             && artifact.artifact_format == ArtifactFormat::Zip
         {
             notes.warning("vk does not make artifacts statements").await;
         }
-        let name = expanded(&artifact.name, environment, "invalid artifact name", notes).await;
+        let what = "invalid artifact name";
+        let name = environment.expanded(&artifact.name, what, notes).await;
         let request = ArchiveRequest {
-            root: environment.dirs().project.clone(),
-            paths: expanded_paths(&artifact.paths, environment, notes).await,
-            exclude: expanded_paths(&artifact.exclude, environment, notes).await,
+            root: environment.job().dirs().project.clone(),
+            paths: environment.expanded_paths(&artifact.paths, notes).await,
+            exclude: environment.expanded_paths(&artifact.exclude, notes).await,
             untracked: artifact.untracked,
             format: archive_format(artifact.artifact_format),
-            level: compression(environment, "ARTIFACT_COMPRESSION_LEVEL", notes).await,
+            level: environment
+                .compression("ARTIFACT_COMPRESSION_LEVEL", notes)
+                .await,
         };
-        let archive = match pack(self.context, request, notes).await {
+        let archive = match self.transfer.pack(request).await {
             Ok(Some(archive)) => archive,
             Ok(None) => {
                 notes.log(Level::Error, "No files to upload", &[]).await;
@@ -183,7 +170,7 @@ impl Uploads<'_> {
         };
         let file_name = file_name(&name, artifact.artifact_format);
         let failed = |failure| (ArtifactOutcome::Failed, failure);
-        match self.context.options.artifacts_dir.clone() {
+        match context.options.artifacts_dir.clone() {
             Some(folder) => self
                 .keep(&folder, artifact, &file_name, archive)
                 .await
@@ -199,7 +186,8 @@ impl Uploads<'_> {
         file_name: &str,
         archive: &Spooled,
     ) -> Result<(), (ArtifactOutcome, StageFailure)> {
-        let job = &self.context.job;
+        let (context, notes) = (self.transfer.context, &self.transfer.notes);
+        let job = &context.job;
         let upload = Upload {
             job_id: job.job.id,
             token: &job.token,
@@ -208,10 +196,10 @@ impl Uploads<'_> {
             format: format_name(artifact.artifact_format),
             artifact_type: &artifact.artifact_type,
             expire_in: &artifact.expire_in,
-            meter: meter(self.environment),
+            meter: self.transfer.environment.meter(),
         };
-        let result = match client(self.context, &self.gitlab).await {
-            Ok(gitlab) => gitlab.upload(&upload, self.notes).await,
+        let result = match client(context, &self.gitlab).await {
+            Ok(gitlab) => gitlab.upload(&upload, notes).await,
             Err(error) => Err(error.into()),
         };
         match result {
@@ -221,7 +209,7 @@ impl Uploads<'_> {
                     UploadError::TooLarge => ArtifactOutcome::TooLarge,
                     _ => ArtifactOutcome::Failed,
                 };
-                Err((outcome, fatal(self.notes, &error.to_string()).await))
+                Err((outcome, fatal(notes, &error.to_string()).await))
             }
         }
     }
@@ -250,7 +238,7 @@ impl Uploads<'_> {
             return Err(system(text));
         }
         let text = format!("Kept artifacts as {}", path.display());
-        self.notes.info(&text).await;
+        self.transfer.notes.info(&text).await;
         self.kept.push(name);
         Ok(())
     }
@@ -296,14 +284,6 @@ async fn client<'c>(
     let job = &context.job;
     cell.get_or_try_init(async || GitLab::new(&job.server_url, job.server_ca_pem.as_deref()))
         .await
-}
-
-fn meter(environment: &JobEnvironment) -> Option<Duration> {
-    let nanos = parse_duration(environment.variables().value(METER))?;
-    u64::try_from(nanos)
-        .ok()
-        .filter(|nanos| *nanos > 0)
-        .map(Duration::from_nanos)
 }
 
 fn archive_format(format: ArtifactFormat) -> ArchiveFormat {

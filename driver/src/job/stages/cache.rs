@@ -6,19 +6,16 @@ use vk_hub_proto::job::{Cache, CachePolicy};
 
 use super::Moment;
 use super::io::StageIo;
-use super::transfer::{
-    PackError, caution, compression, expanded_paths, notice, noting, pack, unpack,
-};
+use super::script;
+use super::transfer::{PackError, Transfer, caution, notice, transferring};
 use crate::agent::{ArchiveFormat, ArchiveRequest};
 use crate::cache::keys::{self, Key};
-use crate::cache::{CacheError, CacheStore, Stored, place};
-use crate::job::context::{JobContext, has_content, system};
+use crate::cache::{CacheError, CacheStore, Stored, Telling, place};
+use crate::job::context::{JobContext, configuration, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::machine::StageFailure;
-use crate::job::variables::JobEnvironment;
-use crate::notes::Notes;
+use crate::job::script::remove_caches_script;
 use crate::report::chain;
-use crate::spool::Spooled;
 
 /// Limit on a cache's archive in bytes, 0 for none (facts, wire §4.5).
 const SIZE_LIMIT: &str = "CACHE_MAX_UPLOADED_ARCHIVE_SIZE";
@@ -29,9 +26,8 @@ pub(super) async fn restore(
     moment: Moment,
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
-    let environment = context.environment_at(moment.status);
-    noting(&mut io, |notes| async move {
-        let mut caches = Caches::new(context, &environment, &notes).await;
+    transferring(context, moment, &mut io, |transfer| async move {
+        let mut caches = Caches::new(&transfer, Way::Down).await;
         for cache in &context.job.caches {
             if has_content(&cache.paths, cache.untracked) {
                 caches.restore(cache).await?;
@@ -49,9 +45,8 @@ pub(super) async fn save(
     moment: Moment,
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
-    let environment = context.environment_at(moment.status);
-    noting(&mut io, |notes| async move {
-        let mut caches = Caches::new(context, &environment, &notes).await;
+    transferring(context, moment, &mut io, |transfer| async move {
+        let mut caches = Caches::new(&transfer, Way::Up).await;
         for cache in &context.job.caches {
             if cache.when.applies(success) && has_content(&cache.paths, cache.untracked) {
                 caches.save(cache).await?;
@@ -62,11 +57,38 @@ pub(super) async fn save(
     .await
 }
 
+/// Which way a stage moves caches.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Into the guest.
+    Down,
+    /// Out of it.
+    Up,
+}
+
+impl Way {
+    fn action(self) -> &'static str {
+        match self {
+            Self::Down => "extraction",
+            Self::Up => "archiving",
+        }
+    }
+
+    /// Says that `policy` excludes this way; `None` if it does not.
+    fn forbidden(self, policy: CachePolicy, key: &Key) -> Option<String> {
+        let doing = match (self, policy) {
+            (Self::Down, CachePolicy::Push) => "downloading",
+            (Self::Up, CachePolicy::Pull) => "uploading",
+            _ => return None,
+        };
+        Some(format!("Not {doing} cache {} due to policy", key.human))
+    }
+}
+
 /// The caches of one stage.
 struct Caches<'a> {
-    context: &'a JobContext,
-    environment: &'a JobEnvironment,
-    notes: &'a Notes,
+    transfer: &'a Transfer<'a>,
+    way: Way,
     /// Where they are, or why they are nowhere.
     store: Result<CacheStore, String>,
     /// Whether asking again would fare no better.
@@ -103,38 +125,34 @@ impl From<PackError> for Trouble {
 }
 
 impl<'a> Caches<'a> {
-    async fn new(
-        context: &'a JobContext,
-        environment: &'a JobEnvironment,
-        notes: &'a Notes,
-    ) -> Self {
-        let limit = environment.settings().cache_request_timeout;
+    async fn new(transfer: &'a Transfer<'a>, way: Way) -> Self {
+        let context = transfer.context;
+        let limit = context.environment.settings().cache_request_timeout;
         Self {
-            context,
-            environment,
-            notes,
+            transfer,
+            way,
             store: place::of_job(&context.host, &context.job, limit).await,
             is_unavailable: false,
         }
     }
 
     async fn restore(&mut self, cache: &Cache) -> Result<(), StageFailure> {
-        let notes = self.notes;
-        let Some(key) = self.key(cache, "extraction").await else {
+        let notes = &self.transfer.notes;
+        let Some(key) = self.key(cache).await else {
             return Ok(());
         };
-        if cache.policy == CachePolicy::Push {
-            let text = format!("Not downloading cache {} due to policy", key.human);
-            notice(notes, &text).await;
-            return Ok(());
-        }
-        let hash = self.environment.is_on(FeatureFlag::HashCacheKeys);
-        let (fallbacks, warning) = keys::fallbacks(cache, self.environment.variables(), hash);
+        let job = self.transfer.environment.job();
+        let hash = job.is_on(FeatureFlag::HashCacheKeys);
+        let (fallbacks, warning) = keys::fallbacks(cache, job.variables(), hash);
         if let Some(warning) = warning {
             caution(notes, &warning).await;
         }
-        for key in std::iter::once(key).chain(fallbacks) {
-            if self.skips("extraction").await {
+        for key in std::iter::once(Some(key)).chain(fallbacks) {
+            let Some(key) = key else {
+                self.skip_for("empty cache key").await;
+                continue;
+            };
+            if self.skips().await {
                 return Ok(());
             }
             notice(notes, &format!("Checking cache for {}...", key.human)).await;
@@ -148,39 +166,51 @@ impl<'a> Caches<'a> {
                 Err(trouble) => self.tell(trouble).await?,
             }
             caution(notes, "Failed to extract cache").await;
+            if job.is_on(FeatureFlag::CleanUpFailedCacheExtract) {
+                self.remove(cache).await?;
+            }
         }
         Ok(())
     }
 
+    /// Removes what a failed extraction may have left (facts, build §2.9.7).
+    async fn remove(&self, cache: &Cache) -> Result<(), StageFailure> {
+        let Transfer {
+            context,
+            environment,
+            notes,
+            ..
+        } = self.transfer;
+        let script = remove_caches_script(&cache.paths, &context.script(environment.job()))
+            .map_err(|error| configuration(error.to_string()))?;
+        script::run_noting(context, script, notes).await
+    }
+
     async fn fetch_and_unpack(&self, key: &Key) -> Result<bool, Trouble> {
         let store = self.store()?;
-        let folder = self.work_dir()?;
+        let Transfer { guest, notes, .. } = self.transfer;
         let what = match store.registry_name() {
             Some(name) => format!("Downloading cache from {name}"),
             None => "No URL provided, cache will not be downloaded from shared cache server. \
                      Instead a local version of cache will be extracted."
                 .to_owned(),
         };
-        self.notes.info(&what).await;
-        let Some(archive) = store.fetch(&key.stored, &folder).await? else {
+        notes.info(&what).await;
+        let archive = store.fetch(&key.stored, guest.work_dir(), self.telling());
+        let Some(archive) = archive.await? else {
             return Ok(false);
         };
         let format = Some(ArchiveFormat::TarZstd);
-        unpack(self.context, archive, format, self.notes).await?;
+        self.transfer.unpack(archive, format).await?;
         Ok(true)
     }
 
     async fn save(&mut self, cache: &Cache) -> Result<(), StageFailure> {
-        let notes = self.notes;
-        let Some(key) = self.key(cache, "archiving").await else {
+        let notes = &self.transfer.notes;
+        let Some(key) = self.key(cache).await else {
             return Ok(());
         };
-        if cache.policy == CachePolicy::Pull {
-            let text = format!("Not uploading cache {} due to policy", key.human);
-            notice(notes, &text).await;
-            return Ok(());
-        }
-        if self.skips("archiving").await {
+        if self.skips().await {
             return Ok(());
         }
         notice(notes, &format!("Creating cache {}...", key.human)).await;
@@ -195,17 +225,21 @@ impl<'a> Caches<'a> {
     }
 
     async fn pack_and_store(&self, cache: &Cache, key: &Key) -> Result<(), Trouble> {
-        let (environment, notes) = (self.environment, self.notes);
+        let Transfer {
+            environment, notes, ..
+        } = self.transfer;
         let store = self.store()?;
         let request = ArchiveRequest {
-            root: environment.dirs().project.clone(),
-            paths: expanded_paths(&cache.paths, environment, notes).await,
+            root: environment.job().dirs().project.clone(),
+            paths: environment.expanded_paths(&cache.paths, notes).await,
             exclude: Vec::new(),
             untracked: cache.untracked,
             format: ArchiveFormat::TarZstd,
-            level: compression(environment, "CACHE_COMPRESSION_LEVEL", notes).await,
+            level: environment
+                .compression("CACHE_COMPRESSION_LEVEL", notes)
+                .await,
         };
-        let Some(archive) = pack(self.context, request, notes).await? else {
+        let Some(archive) = self.transfer.pack(request).await? else {
             notes.warning("No files to cache.").await;
             return Ok(());
         };
@@ -213,10 +247,12 @@ impl<'a> Caches<'a> {
             let text = "No URL provided, cache will not be uploaded to shared cache server. \
                         Cache will be stored only locally.";
             notes.info(text).await;
-            store.store(&key.stored, archive).await?;
+            store.store(&key.stored, archive, self.telling()).await?;
             return Ok(());
         };
-        if let Some(limit) = self.too_big(&archive) {
+        if let Some(limit) = environment.limit(SIZE_LIMIT)
+            && archive.size() > limit
+        {
             let text = format!(
                 "Cache archive size ({}) is too big (Limit is set to {limit}). Cache will not be stored.",
                 archive.size()
@@ -225,44 +261,53 @@ impl<'a> Caches<'a> {
             return Ok(());
         }
         notes.info(&format!("Uploading cache to {name}")).await;
-        if store.store(&key.stored, archive).await? == Stored::Unchanged {
+        let stored = store.store(&key.stored, archive, self.telling()).await?;
+        if stored == Stored::Unchanged {
             let text = "Uploading cache was not needed: the registry has these bytes already";
             notes.info(text).await;
         }
         Ok(())
     }
 
-    /// The limit that `archive` is over.
-    fn too_big(&self, archive: &Spooled) -> Option<u64> {
-        let limit = self
-            .environment
-            .variables()
-            .value(SIZE_LIMIT)
-            .parse()
-            .ok()?;
-        (limit > 0 && archive.size() > limit).then_some(limit)
+    fn telling(&self) -> Telling<'_> {
+        Telling {
+            notes: &self.transfer.notes,
+            every: self.transfer.environment.meter(),
+        }
     }
 
-    /// A cache's own key, after what is to be said of it; `None` when there is none.
-    async fn key(&self, cache: &Cache, action: &str) -> Option<Key> {
-        let own = keys::own(cache, self.environment.is_on(FeatureFlag::HashCacheKeys));
+    /// The key of a cache that goes this way, after what is to be said of it; `None` when there is none, or it does not.
+    async fn key(&self, cache: &Cache) -> Option<Key> {
+        let Transfer {
+            environment, notes, ..
+        } = self.transfer;
+        let own = keys::own(cache, environment.job().is_on(FeatureFlag::HashCacheKeys));
         if let Some(warning) = own.warning {
-            caution(self.notes, &warning).await;
+            caution(notes, &warning).await;
         }
-        if own.key.is_none() {
-            let text = format!("Skipping cache {action} due to empty cache key");
-            notice(self.notes, &text).await;
+        let Some(key) = own.key else {
+            self.skip_for("empty cache key").await;
+            return None;
+        };
+        if let Some(text) = self.way.forbidden(cache.policy, &key) {
+            notice(notes, &text).await;
+            return None;
         }
-        own.key
+        Some(key)
     }
 
     /// Whether nothing is asked of the caches' place any more.
-    async fn skips(&self, action: &str) -> bool {
+    async fn skips(&self) -> bool {
         if self.is_unavailable {
-            let text = format!("Skipping cache {action} due to the cache registry's not answering");
-            notice(self.notes, &text).await;
+            self.skip_for("the cache registry's not answering").await;
         }
         self.is_unavailable
+    }
+
+    /// Says why a key is passed over (facts, wire §4.3 and §4.4).
+    async fn skip_for(&self, why: &str) {
+        let text = format!("Skipping cache {} due to {why}", self.way.action());
+        notice(&self.transfer.notes, &text).await;
     }
 
     async fn tell(&mut self, trouble: Trouble) -> Result<(), StageFailure> {
@@ -274,7 +319,7 @@ impl<'a> Caches<'a> {
             }
             Trouble::Job(failure) => return Err(failure),
         };
-        self.notes.warning(&text).await;
+        self.transfer.notes.warning(&text).await;
         Ok(())
     }
 
@@ -282,12 +327,5 @@ impl<'a> Caches<'a> {
         self.store
             .as_ref()
             .map_err(|text| Trouble::This(text.clone()))
-    }
-
-    fn work_dir(&self) -> Result<std::path::PathBuf, Trouble> {
-        let text = "there is no folder to keep a cache in";
-        self.context
-            .work_dir()
-            .ok_or_else(|| Trouble::Job(system(text.to_owned())))
     }
 }

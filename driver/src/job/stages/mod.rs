@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod cache;
+mod helper;
 mod image;
 mod io;
 mod prepare;

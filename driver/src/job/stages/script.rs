@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
 
 use super::Moment;
 use super::io::{StageIo, StageOutput};
@@ -14,6 +15,7 @@ use crate::job::machine::{STOP_GRACE, StageFailure, StopMode};
 use crate::job::script::stage_script;
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
+use crate::notes::Notes;
 use crate::report::chain;
 
 /// What GitLab Runner's Docker executor prints for an image without a shell (facts, build §2.10).
@@ -62,6 +64,38 @@ pub(super) async fn run(
     let request = context.process().plain(vec![shell.program.to_owned()]);
     let guest = guest(context)?;
     run_in(&guest, request, script, io).await
+}
+
+/// As [`run`], for a stage whose output goes through `notes`.
+pub(super) async fn run_noting(
+    context: &JobContext,
+    script: String,
+    notes: &Notes,
+) -> Result<(), StageFailure> {
+    let (sender, mut output) = mpsc::channel(1);
+    // Stopped by being dropped, as all of such a stage.
+    let (_stop, stopped) = watch::channel(None);
+    let mut io = StageIo::new(sender, stopped);
+    let work = async {
+        let result = run(context, script, &mut io).await;
+        drop(io);
+        result
+    };
+    let hand_on = async {
+        while let Some(output) = output.recv().await {
+            match output {
+                StageOutput::Stdout(bytes) => notes.out(lossy(&bytes)).await,
+                StageOutput::Stderr(bytes) => notes.err(lossy(&bytes)).await,
+                StageOutput::Own(text) => notes.out(format!("{text}\n")).await,
+                StageOutput::Warning(text) => notes.warning(&text).await,
+            }
+        }
+    };
+    tokio::join!(work, hand_on).0
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs the script of a step: through the image's entry point, where it has one.

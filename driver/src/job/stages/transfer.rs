@@ -1,16 +1,20 @@
 //! What the stages of caches and artifacts share: notes to the trace, archives out of the guest and into it.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use tokio::io::AsyncRead;
 use vk_hub_proto::job::Failure;
 
+use super::Moment;
+use super::helper::HelperEnvironment;
 use super::io::{StageIo, StageOut, StageOutput};
 use crate::agent::{
-    AgentError, ArchiveEvent, ArchiveRequest, ExtractRequest, Level as Compression, Line, Severity,
+    AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ExtractRequest, Line, Severity,
 };
+use crate::guest::Guest;
 use crate::job::context::{JobContext, system};
-use crate::job::expand::expand;
 use crate::job::machine::StageFailure;
-use crate::job::variables::JobEnvironment;
 use crate::notes::{Note, Notes};
 use crate::output::helper::Level;
 use crate::output::lines::{self, RESET, YELLOW};
@@ -56,11 +60,47 @@ impl From<SpoolError> for PackError {
     }
 }
 
-/// Does `work`, whose notes go to the trace as they come, until the stage is told to stop.
-pub(super) async fn noting<F>(
+/// A stage of artifacts or caches at work.
+pub(super) struct Transfer<'a> {
+    pub(super) context: &'a JobContext,
+    pub(super) environment: HelperEnvironment,
+    pub(super) guest: Arc<Guest>,
+    pub(super) notes: Notes,
+}
+
+/// Does the work of a stage of artifacts or caches. Its notes go to the trace as they come, until the stage is told to
+/// stop.
+pub(super) async fn transferring<'a, F>(
+    context: &'a JobContext,
+    moment: Moment,
     io: &mut StageIo,
-    work: impl FnOnce(Notes) -> F,
+    work: impl FnOnce(Transfer<'a>) -> F,
 ) -> Result<(), StageFailure>
+where
+    F: Future<Output = Result<(), StageFailure>>,
+{
+    let guest = context.guest().ok_or_else(|| {
+        system("there is no VM to take files from, or to put them into".to_owned())
+    })?;
+    let environment = context.environment_at(moment.status);
+    noting(io, |notes| async move {
+        let environment = match HelperEnvironment::read(environment, &guest, &notes).await {
+            Ok(environment) => environment,
+            Err(error) => return Err(failure(&notes, &error).await),
+        };
+        work(Transfer {
+            context,
+            environment,
+            guest,
+            notes,
+        })
+        .await
+    })
+    .await
+}
+
+/// Does `work`, whose notes go to the trace as they come, until the stage is told to stop.
+async fn noting<F>(io: &mut StageIo, work: impl FnOnce(Notes) -> F) -> Result<(), StageFailure>
 where
     F: Future<Output = Result<(), StageFailure>>,
 {
@@ -116,60 +156,56 @@ pub(super) async fn failure(notes: &Notes, error: &PackError) -> StageFailure {
     }
 }
 
-/// Packs files of the guest into an archive on the host; `None` when there are none.
-pub(super) async fn pack(
-    context: &JobContext,
-    request: ArchiveRequest,
-    notes: &Notes,
-) -> Result<Option<Spooled>, PackError> {
-    let (Some(guest), Some(folder)) = (context.guest(), context.work_dir()) else {
-        return Err(PackError::Broken(
-            "there is no VM to take files from".into(),
-        ));
-    };
-    let mut archive = guest.agent().archive(request).await?;
-    let mut spool = Spool::create(&folder)?;
-    while let Some(event) = archive.next().await? {
-        match event {
-            ArchiveEvent::Data(bytes) => spool.write(&bytes).await?,
-            ArchiveEvent::Line(line) => say(notes, &line).await,
+impl Transfer<'_> {
+    /// Packs files of the guest into an archive on the host; `None` when there are none.
+    pub(super) async fn pack(&self, request: ArchiveRequest) -> Result<Option<Spooled>, PackError> {
+        let began = Instant::now();
+        let mut spool = Spool::create(self.guest.work_dir())?;
+        let mut archive = self.guest.agent().archive(request).await?;
+        while let Some(event) = archive.next().await? {
+            match event {
+                ArchiveEvent::Data(bytes) => spool.write(&bytes).await?,
+                ArchiveEvent::Line(line) => say(&self.notes, &line).await,
+            }
         }
+        if archive.summary().is_none_or(|summary| summary.entries == 0) {
+            return Ok(None);
+        }
+        let archive = spool.finish().await?;
+        let took_us = began.elapsed().as_micros();
+        tracing::debug!(took_us, bytes = archive.size(), "packed an archive");
+        Ok(Some(archive))
     }
-    let is_empty = archive.summary().is_none_or(|summary| summary.entries == 0);
-    if is_empty {
-        return Ok(None);
-    }
-    Ok(Some(spool.finish().await?))
-}
 
-/// Unpacks an archive into the project's folder.
-pub(super) async fn unpack(
-    context: &JobContext,
-    archive: impl AsyncRead + Unpin + Send,
-    format: Option<crate::agent::ArchiveFormat>,
-    notes: &Notes,
-) -> Result<(), PackError> {
-    let Some(guest) = context.guest() else {
-        return Err(PackError::Broken("there is no VM to put files into".into()));
-    };
-    let request = ExtractRequest {
-        dest: context.environment.dirs().project.clone(),
-        format,
-        owner: context.process().user().map(str::to_owned),
-        max_archive_bytes: MAX_ARCHIVE,
-        max_entries: MAX_ENTRIES,
-        max_bytes: SCRATCH_BYTES,
-    };
-    let mut said = Said::default();
-    let result = guest
-        .agent()
-        .extract(request, archive, |line| said.push(line))
-        .await;
-    for line in &said.lines {
-        say(notes, line).await;
+    /// Unpacks an archive into the project's folder.
+    pub(super) async fn unpack(
+        &self,
+        archive: impl AsyncRead + Unpin + Send,
+        format: Option<ArchiveFormat>,
+    ) -> Result<(), PackError> {
+        let request = ExtractRequest {
+            dest: self.context.environment.dirs().project.clone(),
+            format,
+            owner: self.context.process().user().map(str::to_owned),
+            max_archive_bytes: MAX_ARCHIVE,
+            max_entries: MAX_ENTRIES,
+            max_bytes: SCRATCH_BYTES,
+        };
+        let began = Instant::now();
+        let mut said = Said::default();
+        let result = self
+            .guest
+            .agent()
+            .extract(request, archive, |line| said.push(line))
+            .await;
+        for line in &said.lines {
+            say(&self.notes, line).await;
+        }
+        let summary = result?;
+        let took_us = began.elapsed().as_micros();
+        tracing::debug!(took_us, bytes = summary.bytes, "unpacked an archive");
+        Ok(())
     }
-    result?;
-    Ok(())
 }
 
 /// Lines of an unpacking, which come from a callback that cannot wait: their sum is bounded.
@@ -196,62 +232,6 @@ async fn say(notes: &Notes, line: &Line) {
         Severity::Error => Level::Error,
     };
     notes.log(level, &line.text, &[]).await;
-}
-
-/// `text` with its references replaced as by GitLab Runner's helper; as it is, with a warning, where that cannot be.
-pub(super) async fn expanded(
-    text: &str,
-    environment: &JobEnvironment,
-    what: &str,
-    notes: &Notes,
-) -> String {
-    let variables = environment.variables();
-    let lookup = |name: &str| {
-        variables
-            .find(name)
-            .map(|_| variables.referenced(name).into_owned())
-    };
-    match expand(text, &lookup) {
-        Ok(text) => text,
-        Err(error) => {
-            notes.warning(&format!("{what}: {error}")).await;
-            text.to_owned()
-        }
-    }
-}
-
-/// Paths and patterns, each [`expanded`].
-pub(super) async fn expanded_paths(
-    paths: &[String],
-    environment: &JobEnvironment,
-    notes: &Notes,
-) -> Vec<String> {
-    let mut all = Vec::with_capacity(paths.len());
-    for path in paths {
-        // The quoted text is what came of the path: nothing (facts, wire §3.2).
-        all.push(expanded(path, environment, "invalid path \"\"", notes).await);
-    }
-    all
-}
-
-/// The compression level that variable `name` asks for (facts, wire §3.4).
-pub(super) async fn compression(
-    environment: &JobEnvironment,
-    name: &str,
-    notes: &Notes,
-) -> Compression {
-    match environment.variables().value(name) {
-        "fastest" => Compression::Fastest,
-        "fast" => Compression::Fast,
-        "" | "default" => Compression::Default,
-        "slow" => Compression::Slow,
-        "slowest" => Compression::Slowest,
-        other => {
-            let text = format!("compression level {other:?} is invalid, falling back to default");
-            notes.warning(&text).await;
-            Compression::Default
-        }
-    }
 }
 
 #[cfg(test)]

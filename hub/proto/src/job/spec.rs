@@ -259,8 +259,10 @@ pub struct Cache {
     /// Key as expanded but not sanitised, for the warning that names a change, and for `FF_HASH_CACHE_KEYS`, under
     /// which it counts.
     pub raw_key: String,
-    /// Keys to try when `key` is not found, in order, expanded and sanitised.
+    /// Keys to try when `key` is not found, in order, expanded and sanitised. One of which nothing is left is empty.
     pub fallback_keys: Vec<String>,
+    /// The same keys as expanded but not sanitised, for `FF_HASH_CACHE_KEYS`, under which they count.
+    pub raw_fallback_keys: Vec<String>,
     /// Whether files that git does not track belong to it.
     pub untracked: bool,
     /// Which ways it goes.

@@ -1,4 +1,4 @@
-//! Progress of a transfer in the trace (facts, wire §3.5: `commands/helpers/meter`).
+//! Progress of a transfer: bytes are counted, and told in the trace (facts, wire §3.5: `commands/helpers/meter`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const ERASER: &str = "                ";
 
 /// Counts a transfer's bytes. Clones count the same transfer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Count(Arc<AtomicU64>);
+pub struct Count(Arc<AtomicU64>);
 
 impl Count {
     /// Counts `bytes` more.
@@ -28,7 +28,8 @@ impl Count {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    fn bytes(&self) -> u64 {
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -70,7 +71,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Does `work`, whose bytes are counted by `count`, and tells about it.
+    /// Does `work`, whose bytes are counted by `count`, and tells about it. Of work that ends before it is time to tell
+    /// and moved nothing, nothing is told.
     pub(crate) async fn run<T>(
         self,
         count: &Count,
@@ -81,15 +83,21 @@ impl Meter {
             return work.await;
         };
         let began = Instant::now();
+        let mut told = false;
         let line = || self.line(count.bytes(), began.elapsed());
         tokio::pin!(work);
         let result = loop {
             tokio::select! {
                 result = &mut work => break result,
-                () = tokio::time::sleep(every) => notes.out(line()).await,
+                () = tokio::time::sleep(every) => {
+                    notes.out(line()).await;
+                    told = true;
+                }
             }
         };
-        notes.out(format!("{}\n", line())).await;
+        if told || count.bytes() > 0 {
+            notes.out(format!("{}\n", line())).await;
+        }
         result
     }
 
@@ -206,5 +214,18 @@ mod tests {
                 .iter()
                 .all(|line| line.starts_with("\rDownloading artifacts 7 B"))
         );
+    }
+
+    #[tokio::test]
+    async fn nothing_is_told_of_nothing() {
+        let (notes, mut read) = Notes::channel();
+        let meter = Meter {
+            label: "Uploading cache",
+            every: Some(Duration::from_secs(3600)),
+            total: Some(7),
+        };
+        meter.run(&Count::default(), &notes, async {}).await;
+        drop(notes);
+        assert_eq!(read.recv().await, None);
     }
 }

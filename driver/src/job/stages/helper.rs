@@ -1,0 +1,283 @@
+//! What GitLab Runner's helper does with its environment, before it chooses files: it expands names and paths, and
+//! reads its own settings (facts, wire §3.2 and §4.5).
+//!
+//! The helper's environment is the job's variables and, over them, what a script wrote into `$GITLAB_ENV` (facts, build
+//! §2.4). It decides what is packed and under which name. Where things go to, and how they get there, it does not
+//! touch: no transfer of this host sees a job's `HTTPS_PROXY` or `SSL_CERT_FILE` (F59).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::transfer::PackError;
+use crate::agent::{AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression};
+use crate::guest::Guest;
+use crate::job::expand::expand;
+use crate::job::script::ENV_FILE;
+use crate::job::settings::parse_duration;
+use crate::job::variables::JobEnvironment;
+use crate::notes::Notes;
+
+/// Most bytes of `$GITLAB_ENV` that are read. More is told and cut off.
+const MAX_ENV_FILE: usize = 1 << 20;
+
+/// How often a transfer's progress is told (facts, wire §3.5); 0 for never.
+const METER: &str = "TRANSFER_METER_FREQUENCY";
+
+/// The helper's environment.
+#[derive(Debug)]
+pub(super) struct HelperEnvironment {
+    job: JobEnvironment,
+    /// Variables from `$GITLAB_ENV`.
+    written: BTreeMap<String, String>,
+}
+
+impl HelperEnvironment {
+    /// The environment of `job` and what its scripts wrote into `$GITLAB_ENV` in `guest`.
+    pub(super) async fn read(
+        job: JobEnvironment,
+        guest: &Guest,
+        notes: &Notes,
+    ) -> Result<Self, PackError> {
+        let file = env_file(&job.dirs().tmp, guest, notes).await?;
+        Ok(Self {
+            written: assignments(&file),
+            job,
+        })
+    }
+
+    /// The job's part of it.
+    pub(super) fn job(&self) -> &JobEnvironment {
+        &self.job
+    }
+
+    fn value(&self, name: &str) -> &str {
+        match self.written.get(name) {
+            Some(value) => value,
+            None => self.job.variables().value(name),
+        }
+    }
+
+    fn referenced(&self, name: &str) -> Option<String> {
+        if let Some(value) = self.written.get(name) {
+            return Some(value.clone());
+        }
+        let variables = self.job.variables();
+        variables
+            .find(name)
+            .map(|_| variables.referenced(name).into_owned())
+    }
+
+    /// `text` with its references replaced; as it is, with a warning, where that cannot be.
+    pub(super) async fn expanded(&self, text: &str, what: &str, notes: &Notes) -> String {
+        match expand(text, &|name| self.referenced(name)) {
+            Ok(text) => text,
+            Err(error) => {
+                notes.warning(&format!("{what}: {error}")).await;
+                text.to_owned()
+            }
+        }
+    }
+
+    /// Paths and patterns, each [`Self::expanded`].
+    pub(super) async fn expanded_paths(&self, paths: &[String], notes: &Notes) -> Vec<String> {
+        let mut all = Vec::with_capacity(paths.len());
+        for path in paths {
+            // The quoted text is what came of the path: nothing (facts, wire §3.2).
+            all.push(self.expanded(path, "invalid path \"\"", notes).await);
+        }
+        all
+    }
+
+    /// The compression level that variable `name` asks for (facts, wire §3.4).
+    pub(super) async fn compression(&self, name: &str, notes: &Notes) -> Compression {
+        match self.value(name) {
+            "fastest" => Compression::Fastest,
+            "fast" => Compression::Fast,
+            "" | "default" => Compression::Default,
+            "slow" => Compression::Slow,
+            "slowest" => Compression::Slowest,
+            other => {
+                let text =
+                    format!("compression level {other:?} is invalid, falling back to default");
+                notes.warning(&text).await;
+                Compression::Default
+            }
+        }
+    }
+
+    /// How often progress is told.
+    pub(super) fn meter(&self) -> Option<Duration> {
+        let nanos = parse_duration(self.value(METER))?;
+        u64::try_from(nanos)
+            .ok()
+            .filter(|nanos| *nanos > 0)
+            .map(Duration::from_nanos)
+    }
+
+    /// The limit in bytes that variable `name` sets; none for 0 and for what is no number.
+    pub(super) fn limit(&self, name: &str) -> Option<u64> {
+        self.value(name).parse().ok().filter(|limit| *limit > 0)
+    }
+}
+
+/// What is in `$GITLAB_ENV`; nothing, if there is no such file.
+async fn env_file(folder: &str, guest: &Guest, notes: &Notes) -> Result<Vec<u8>, PackError> {
+    let mut file = Vec::new();
+    match read_env_file(folder, guest, &mut file)
+        .await
+        .map_err(PackError::from)
+    {
+        Ok(()) => {}
+        // Neither the folder nor the file need be there, and a job may have put something else in the file's place.
+        Err(PackError::Refused(why)) => tracing::debug!(%why, "no variables from GITLAB_ENV"),
+        Err(error) => return Err(error),
+    }
+    if file.len() > MAX_ENV_FILE {
+        file.truncate(MAX_ENV_FILE);
+        let text = format!("GITLAB_ENV is larger than {MAX_ENV_FILE} bytes: the rest is not read");
+        notes.warning(&text).await;
+    }
+    Ok(file)
+}
+
+/// Reads somewhat more than may be read, if there is as much.
+async fn read_env_file(folder: &str, guest: &Guest, file: &mut Vec<u8>) -> Result<(), AgentError> {
+    let request = ArchiveRequest {
+        root: folder.to_owned(),
+        paths: vec![ENV_FILE.to_owned()],
+        format: ArchiveFormat::Raw,
+        ..ArchiveRequest::default()
+    };
+    let mut archive = guest.agent().archive(request).await?;
+    while file.len() <= MAX_ENV_FILE
+        && let Some(event) = archive.next().await?
+    {
+        if let ArchiveEvent::Data(bytes) = event {
+            file.extend_from_slice(&bytes);
+        }
+    }
+    Ok(())
+}
+
+/// What GitLab Runner's `while read -r line; do export "$line"; done` makes of `file`: whole lines without the blanks
+/// around them. Those that no shell would export are passed over; there they fail the stage.
+fn assignments(file: &[u8]) -> BTreeMap<String, String> {
+    file.split_inclusive(|byte| *byte == b'\n')
+        .filter_map(|line| {
+            let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+            let (name, value) = line.trim_matches([' ', '\t']).split_once('=')?;
+            is_name(name).then(|| (name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// Whether a shell takes `name` for a variable's (POSIX, 3.216).
+fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    name.bytes().next().is_some_and(is_letter)
+        && name
+            .bytes()
+            .all(|byte| is_letter(byte) || byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::job::testing::{self, variables};
+    use crate::job::variables::HostContext;
+
+    fn helper(own: &[(&str, &str)], file: &str) -> HelperEnvironment {
+        let job = testing::with_variables(variables(own));
+        HelperEnvironment {
+            job: JobEnvironment::new(&job, HostContext::default()).unwrap(),
+            written: assignments(file.as_bytes()),
+        }
+    }
+
+    async fn said<T>(work: impl AsyncFnOnce(&Notes) -> T) -> (T, Vec<String>) {
+        let (notes, mut read) = Notes::channel();
+        let result = work(&notes).await;
+        drop(notes);
+        let mut lines = Vec::new();
+        while let Some(note) = read.recv().await {
+            lines.push(note.text().to_owned());
+        }
+        (result, lines)
+    }
+
+    /// Facts, build §2.4.
+    #[test]
+    fn the_file_is_read_as_a_shell_reads_it() {
+        let read =
+            |file: &[u8]| -> Vec<(String, String)> { assignments(file).into_iter().collect() };
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        assert_eq!(
+            read(b"A=1\n \tB = x=y \t\nA=2\nC=\n"),
+            pairs(&[("A", "2"), ("C", "")]),
+            "a name ends in no blank"
+        );
+        assert_eq!(read(b"_x9='q' \"\n"), pairs(&[("_x9", "'q' \"")]));
+        for nothing in [
+            &b"A=1"[..],
+            b"",
+            b"\n\n",
+            b"A\n",
+            b"9A=1\n",
+            b"a-b=1\n",
+            b"=1\n",
+            b"A=\xff\n",
+        ] {
+            assert_eq!(read(nothing), [], "{nothing:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_script_wrote_counts_before_the_jobs_variables() {
+        let helper = helper(
+            &[("VERSION", "job"), ("NAME", "app")],
+            "VERSION=1.2\nTRANSFER_METER_FREQUENCY=2s\nLIMIT=5\n",
+        );
+        let (name, _) = said(async |notes| {
+            let name = "$NAME-${VERSION^^}-${NONE:-none}";
+            helper.expanded(name, "invalid artifact name", notes).await
+        })
+        .await;
+        assert_eq!(name, "app-1.2-none");
+        assert_eq!(helper.meter(), Some(Duration::from_secs(2)));
+        assert_eq!(helper.limit("LIMIT"), Some(5));
+    }
+
+    #[tokio::test]
+    async fn settings_that_are_none_are_told_or_count_as_none() {
+        let helper = helper(&[("LEVEL", "best"), ("LIMIT", "0"), ("N", "-1")], "");
+        assert_eq!(helper.meter(), None);
+        assert_eq!(helper.limit("LIMIT"), None);
+        assert_eq!(helper.limit("N"), None);
+        let (level, lines) = said(async |notes| helper.compression("LEVEL", notes).await).await;
+        assert_eq!(level, Compression::Default);
+        assert!(lines[0].contains("compression level \"best\" is invalid"));
+        let (path, lines) = said(async |notes| {
+            let paths = ["a/$(id)".to_owned()];
+            helper.expanded_paths(&paths, notes).await
+        })
+        .await;
+        assert_eq!(path, ["a/$(id)"]);
+        assert!(lines[0].contains("invalid path \"\": unexpected command substitution"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_does_harm(file in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for name in assignments(&file).keys() {
+                prop_assert!(is_name(name));
+            }
+        }
+    }
+}
