@@ -9,44 +9,18 @@ use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::golden::uploads;
 use vk_tests::job::{script, variable, with_variables};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
-use vk_tests::vk::{JobRun, Vk};
+use vk_tests::vk::Vk;
 
-/// A job of project 7 at `server`.
-fn job(server: &GitLab, id: u64, commands: &[&str]) -> Value {
-    let token = format!("glcbt-64_token-of-{id}");
-    server.add_job(id, &token);
-    let mut job = with_variables(
-        script(commands),
-        &[variable("CI_SERVER_URL", &server.url())],
-    );
-    job["id"] = id.into();
-    job["token"] = token.into();
-    job["job_info"] = json!({"name": format!("job-{id}"), "stage": "test", "project_id": 7});
-    job["features"]["failure_reasons"] = json!(["runner_external_dependency_failure"]);
-    job
-}
+#[path = "artifacts/jobs.rs"]
+mod jobs;
 
-fn artifact(paths: &[&str]) -> Value {
-    json!({
-        "name": "dist", "paths": paths, "when": "always", "artifact_type": "archive",
-        "artifact_format": "zip", "expire_in": "1 day"
-    })
-}
+use jobs::{artifact, job, outcomes};
 
 fn dependency(id: u64) -> Value {
     json!({
         "id": id, "name": format!("job-{id}"), "token": format!("glcbt-64_token-of-{id}"),
         "artifacts_file": {"filename": "dist.zip", "size": 1000}
     })
-}
-
-fn outcomes(run: &JobRun) -> Vec<&str> {
-    run.result["artifacts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|artifact| artifact["outcome"].as_str().unwrap())
-        .collect()
 }
 
 /// Build, then test: the one's artifacts are the other's dependency, and the other finds the one's cache.
