@@ -344,6 +344,41 @@ fn an_image_without_a_name_is_none() {
 }
 
 #[test]
+fn a_pull_policy_may_stand_by_itself() {
+    for (policy, expected) in [
+        (r#""always""#, &["always"][..]),
+        (r#"["never"]"#, &["never"]),
+        (
+            r#"["if-not-present","always"]"#,
+            &["if-not-present", "always"],
+        ),
+        ("[]", &[]),
+        ("null", &[]),
+    ] {
+        let json = with(&format!(
+            r#""image":{{"name":"a","pull_policy":{policy}}},
+               "services":[{{"name":"s","pull_policy":{policy}}}]"#
+        ));
+        let job = translated(&json, &Options::default()).job;
+        assert_eq!(job.image.unwrap().pull_policy, expected, "{policy}");
+        assert_eq!(job.services[0].pull_policy, expected, "{policy}");
+    }
+}
+
+#[test]
+fn a_pull_policy_of_another_type_is_named_by_its_place() {
+    for (policy, place) in [
+        ("7", "image.pull_policy"),
+        ("{}", "image.pull_policy"),
+        (r#"["always",7]"#, "image.pull_policy[1]"),
+    ] {
+        let json = with(&format!(r#""image":{{"name":"a","pull_policy":{policy}}}"#));
+        let error = response::parse(json.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{place}`")), "{policy}: {error}");
+    }
+}
+
+#[test]
 fn inputs_are_told_to_be_ignored() {
     let json = with(r#""inputs":[{"key":"a","value":{"type":"string","content":"x"}}]"#);
     let warnings = translated(&json, &Options::default()).warnings;

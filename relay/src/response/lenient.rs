@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 
 /// `null` for the default.
 pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -104,6 +104,40 @@ where
     }
 
     deserializer.deserialize_any(TextOrInteger)
+}
+
+/// Strings, or one of them by itself; `null` for none.
+pub(super) fn one_or_more<'de, D>(deserializer: D) -> Result<Vec<String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct OneOrMore;
+
+    impl<'de> Visitor<'de> for OneOrMore {
+        type Value = Vec<String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a string or an array of strings")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(vec![text.to_owned()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut strings = Vec::new();
+            while let Some(string) = seq.next_element()? {
+                strings.push(string);
+            }
+            Ok(strings)
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMore)
 }
 
 /// An object; serde's derived code would take an array for one.
@@ -206,7 +240,7 @@ where
             Ok(true)
         }
 
-        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
             let mut any = false;
             while seq.next_element::<IgnoredAny>()?.is_some() {
                 any = true;

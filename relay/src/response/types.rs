@@ -232,8 +232,8 @@ pub struct Image {
     /// Variables of this service alone.
     #[serde(deserialize_with = "lenient::objects")]
     pub variables: Vec<Variable>,
-    /// Pull policies to try.
-    #[serde(deserialize_with = "lenient::or_default")]
+    /// Pull policies to try. GitLab sends a list; a file written by hand may name one, as `.gitlab-ci.yml` may.
+    #[serde(deserialize_with = "lenient::one_or_more")]
     pub pull_policy: Vec<String>,
     /// Options by executor.
     #[serde(deserialize_with = "lenient::or_default")]
