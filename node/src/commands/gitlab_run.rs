@@ -47,7 +47,7 @@ pub(crate) struct GitlabRunArgs {
     /// Keep artifacts in this folder instead of uploading them
     #[arg(long, value_name = "DIR")]
     artifacts_dir: Option<PathBuf>,
-    /// URL of the GitLab server [default: the job's CI_SERVER_URL]
+    /// URL of the GitLab server [default: the job's CI_SERVER_URL, else the origin of its repo_url]
     #[arg(long, value_name = "URL")]
     server_url: Option<String>,
     /// PEM certificates to trust for the GitLab server, beside the host's own
