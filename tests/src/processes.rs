@@ -1,11 +1,13 @@
 //! Who is running: for tests that nothing is left behind.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
 /// PIDs of all processes whose environment or command line names `mark`.
 ///
-/// vk's children inherit its environment, so a mark in there finds the whole tree, whoever its parent is now.
+/// That finds vk and QEMU, whose command line names the run's folder. It does not find what vk starts without its
+/// environment: git and the watchdog of its group. For those see [`family`] and [`in_groups`].
 #[must_use]
 pub fn marked(mark: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -38,11 +40,95 @@ pub fn left_after(mark: &str, limit: Duration) -> Vec<u32> {
     }
 }
 
+/// A process, told from a later one of the same PID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// Its PID.
+    pub pid: u32,
+    /// When it started, in clock ticks since the host did.
+    pub started: u64,
+}
+
+/// The children of `root`, their children, and so on, that run now; `root` itself is none of them.
+#[must_use]
+pub fn family(root: u32) -> Vec<Process> {
+    let all = running();
+    let mut found: Vec<Process> = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        for stat in all.iter().filter(|stat| stat.parent == parent) {
+            found.push(stat.process);
+            parents.push(stat.process.pid);
+        }
+    }
+    found
+}
+
+/// The process group of `pid`; `None` when nobody has this PID.
+#[must_use]
+pub fn group(pid: u32) -> Option<u32> {
+    Stat::read(pid).map(|stat| stat.group)
+}
+
+/// The processes of these process groups that run now.
+#[must_use]
+pub fn in_groups(groups: &BTreeSet<u32>) -> Vec<Process> {
+    let all = running().into_iter();
+    all.filter(|stat| groups.contains(&stat.group))
+        .map(|stat| stat.process)
+        .collect()
+}
+
+/// Waits until none of `processes` runs, at most `limit`; answers those that are left.
+#[must_use]
+pub fn left_of(processes: &[Process], limit: Duration) -> Vec<Process> {
+    let end = Instant::now() + limit;
+    loop {
+        let runs = |process: &&Process| {
+            Stat::read(process.pid).is_some_and(|stat| stat.process == **process && !stat.is_zombie)
+        };
+        let left: Vec<Process> = processes.iter().filter(runs).copied().collect();
+        if left.is_empty() || Instant::now() >= end {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What proc(5)'s `stat` says of a process.
+struct Stat {
+    process: Process,
+    is_zombie: bool,
+    parent: u32,
+    group: u32,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Behind the command's name in brackets, which may hold anything: the third field and those after it.
+        let fields: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
+        Some(Self {
+            is_zombie: *fields.first()? == "Z",
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            process: Process {
+                pid,
+                started: fields.get(19)?.parse().ok()?,
+            },
+        })
+    }
+}
+
+/// All processes but zombies.
+fn running() -> Vec<Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Stat::read(entry.file_name().to_str()?.parse().ok()?))
+        .filter(|stat| !stat.is_zombie)
+        .collect()
+}
+
 fn is_zombie(pid: u32) -> bool {
-    // The third field of proc(5)'s stat, behind the command's name in brackets.
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        stat.rsplit(") ")
-            .next()
-            .is_some_and(|rest| rest.starts_with('Z'))
-    })
+    Stat::read(pid).is_some_and(|stat| stat.is_zombie)
 }

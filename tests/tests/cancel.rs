@@ -5,8 +5,11 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+use vk_tests::git_http::{Fault, Repos};
+use vk_tests::golden::Job;
 use vk_tests::job::{script, with_after_script};
-use vk_tests::processes::{left_after, marked};
+use vk_tests::processes::{family, left_after, left_of, marked};
 use vk_tests::vk::{JobRun, Vk};
 
 const AFTER: &[&str] = &["echo \"after: $CI_JOB_STATUS\""];
@@ -27,9 +30,12 @@ struct Running {
 
 impl Running {
     fn start(vk: Vk, lines: &[&str]) -> Self {
-        let job = with_after_script(script(lines), AFTER);
+        Self::start_job(vk, &with_after_script(script(lines), AFTER))
+    }
+
+    fn start_job(vk: Vk, job: &Value) -> Self {
         let trace = vk.dir().join("trace");
-        let child = vk.start_job(&job, &["--trace", trace.to_str().unwrap()]);
+        let child = vk.start_job(job, &["--trace", trace.to_str().unwrap()]);
         Self { vk, child }
     }
 
@@ -66,14 +72,16 @@ impl Running {
 }
 
 #[test]
-fn the_first_signal_stops_the_script_and_runs_after_script() {
+fn f8_f33_f38_the_first_signal_stops_the_script_and_runs_after_script() {
     let mut running = Running::start(Vk::new(), &["echo ready", "sleep 600 # marker-4711-x"]);
     running.reach("\nready".trim_start());
     running.reach("sleep 600");
     signal(&running.child, "-INT");
+    let mark = running.mark();
 
     let run = running.finish();
 
+    assert_eq!(left_after(&mark, Duration::from_secs(1)), [0; 0]);
     assert_eq!(
         (run.status, run.failure()),
         (5, "canceled"),
@@ -86,7 +94,7 @@ fn the_first_signal_stops_the_script_and_runs_after_script() {
     );
     assert!(run.text().contains("after: canceled"), "{}", run.text());
     assert!(run.text().contains("ERROR: Job failed: canceled"));
-    // Echoed once by the script itself; a shell that prints its program on a signal would show it again (F8).
+    // Echoed once by the script itself; a shell that prints its program on a signal would show it again.
     assert_eq!(
         run.text().matches("marker-4711-x").count(),
         1,
@@ -96,7 +104,39 @@ fn the_first_signal_stops_the_script_and_runs_after_script() {
 }
 
 #[test]
-fn the_second_signal_ends_everything_at_once() {
+fn f33_the_second_signal_ends_after_script() {
+    let after = &["echo \"after: $CI_JOB_STATUS\"", "sleep 600"];
+    let job = with_after_script(script(&["echo ready", "sleep 600"]), after);
+    let mut running = Running::start_job(Vk::new(), &job);
+    running.reach("sleep 600");
+    signal(&running.child, "-TERM");
+    running.reach("after: canceled");
+    signal(&running.child, "-TERM");
+    let mark = running.mark();
+
+    let run = running.finish();
+
+    assert_eq!(
+        (run.status, run.failure()),
+        (5, "canceled"),
+        "{}",
+        run.text()
+    );
+    assert!(
+        run.text().contains("ERROR: Job failed: canceled"),
+        "{}",
+        run.text()
+    );
+    assert!(
+        !run.text().contains("section_start:cleanup"),
+        "{}",
+        run.text()
+    );
+    assert_eq!(left_after(&mark, Duration::from_secs(1)), [0; 0]);
+}
+
+#[test]
+fn f38_the_second_signal_ends_everything_at_once() {
     let mut running = Running::start(
         Vk::new(),
         &["trap '' TERM", "echo ready", "sleep 600 & wait; sleep 600"],
@@ -120,7 +160,8 @@ fn the_second_signal_ends_everything_at_once() {
 }
 
 #[test]
-fn a_cancel_while_the_vm_boots_ends_the_job() {
+fn f37_f38_a_cancel_while_the_vm_boots_ends_the_job() {
+    let began = Instant::now();
     let mut running = Running::start(Vk::new(), &["echo not reached"]);
     running.reach("prepare_executor");
     let mark = running.mark();
@@ -138,6 +179,14 @@ fn a_cancel_while_the_vm_boots_ends_the_job() {
         run.text()
     );
     assert!(!run.text().contains("step_script"), "{}", run.text());
+    // The time it took, by this clock and vk's, and nothing of a guest that never was.
+    let usage = &run.result["usage"];
+    let wall_ms = u128::from(usage["wall_ms"].as_u64().unwrap());
+    assert!(
+        (1..=began.elapsed().as_millis()).contains(&wall_ms),
+        "{usage}"
+    );
+    assert_eq!(usage.as_object().unwrap().len(), 1, "{usage}");
     assert_eq!(left_after(&mark, Duration::from_secs(1)), [0; 0]);
 }
 
@@ -187,8 +236,40 @@ fn nothing_survives_a_killed_vk() {
     }
 }
 
+/// git, the programs that it starts and the watchdog of their group have nothing of vk's environment.
 #[test]
-fn a_killed_vm_is_a_system_failure_within_moments() {
+fn nothing_survives_a_vk_killed_while_it_fetches() {
+    let job = Job::load("29-clone").unwrap();
+    let token: Value = serde_json::from_str(&job.render("host")).unwrap();
+    let server = Repos::golden().serve(token["token"].as_str().unwrap());
+    let job: Value = serde_json::from_str(&job.render(&server.host())).unwrap();
+    server.inject("git-upload-pack", Fault::Stall, 9);
+    let mut running = Running::start_job(Vk::new(), &job);
+    running.reach("Fetching changes");
+    while !server
+        .requests()
+        .iter()
+        .any(|request| request.path.contains("git-upload-pack"))
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let family = family(running.child.id());
+    for name in ["qemu-system", "git", "kill -KILL 0"] {
+        let is_there = family.iter().any(|process| {
+            let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(name)
+        });
+        assert!(is_there, "no {name} in {family:?}");
+    }
+
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+
+    assert_eq!(left_of(&family, Duration::from_secs(10)), []);
+}
+
+#[test]
+fn f35_a_killed_vm_is_a_system_failure_within_moments() {
     let mut running = Running::start(Vk::new(), &["echo ready", "sleep 600"]);
     running.reach("sleep 600");
     let mark = running.mark();
@@ -200,12 +281,7 @@ fn a_killed_vm_is_a_system_failure_within_moments() {
 
     let run = running.finish();
 
-    assert_eq!(
-        (run.status, run.failure()),
-        (3, "system"),
-        "F35: {}",
-        run.text()
-    );
+    assert_eq!((run.status, run.failure()), (3, "system"), "{}", run.text());
     assert!(
         run.text().contains("ERROR: Job failed (system failure): "),
         "{}",

@@ -1,5 +1,6 @@
 //! Servers that fail, and checkouts that are cancelled.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,8 +9,9 @@ use std::time::Duration;
 use vk_driver::sources::{CheckoutError, CheckoutRequest, GitFailure};
 use vk_hub_proto::job::{Failure, Sources};
 use vk_tests::git_http::{Fault, GitServer};
+use vk_tests::processes::in_groups;
 
-use crate::kit::{Bench, Flags, TOKEN, processes_in, request, serve_golden, sources};
+use crate::kit::{Bench, Flags, TOKEN, groups_in, processes_in, request, serve_golden, sources};
 
 async fn failure(server_url: &str, change: impl FnOnce(&mut CheckoutRequest<'_>)) -> GitFailure {
     let mut bench = Bench::new();
@@ -140,9 +142,11 @@ async fn cancelling_a_stalled_transfer_ends_every_process() {
     let (sources, flags) = (sources(&server.repo_url("web")), Flags::default());
     let folder = bench.work.path().canonicalize().unwrap();
 
+    let mut groups = BTreeSet::new();
     let cancel = async {
         wait_for_request(&server, "git-upload-pack").await;
-        assert!(!processes_in(&folder).is_empty());
+        groups = groups_in(&folder);
+        assert_watched(&groups);
     };
     let error = bench
         .run_until(request(&sources, &flags), cancel)
@@ -151,6 +155,7 @@ async fn cancelling_a_stalled_transfer_ends_every_process() {
 
     assert!(matches!(error, CheckoutError::Cancelled), "{error}");
     assert_eq!(processes_in(&folder), Vec::<std::path::PathBuf>::new());
+    nobody_left_in(&folder, &groups).await;
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }
 
@@ -162,12 +167,13 @@ async fn dropping_a_checkout_ends_every_process() {
     let (sources, flags) = (sources(&server.repo_url("web")), Flags::default());
     let folder = bench.work.path().canonicalize().unwrap();
 
+    let groups;
     tokio::select! {
         _ = bench.run(request(&sources, &flags)) => panic!("it stalls"),
-        () = wait_for_request(&server, "git-upload-pack") => {}
+        () = wait_for_request(&server, "git-upload-pack") => groups = groups_in(&folder),
     }
 
-    nobody_left_in(&folder).await;
+    nobody_left_in(&folder, &groups).await;
 }
 
 #[tokio::test]
@@ -191,16 +197,29 @@ async fn killing_this_process_ends_every_process() {
     wait_for_request(&server, "git-upload-pack").await;
     // git and git-remote-http.
     assert!(processes_in(&folder).len() >= 2);
+    let groups = groups_in(&folder);
+    assert_watched(&groups);
 
     victim.kill().unwrap();
     victim.wait().unwrap();
 
-    nobody_left_in(&folder).await;
+    nobody_left_in(&folder, &groups).await;
 }
 
-/// Ends only when the processes do; the test runner's own time limit is the bound.
-async fn nobody_left_in(folder: &Path) {
-    while !processes_in(folder).is_empty() {
+/// git's process group is one, and someone who does not stand in its folder leads it: the watchdog.
+fn assert_watched(groups: &BTreeSet<u32>) {
+    let members = in_groups(groups);
+    let [group] = groups.iter().collect::<Vec<_>>()[..] else {
+        panic!("{groups:?}");
+    };
+    assert!(members.iter().any(|process| process.pid == *group));
+    let line = std::fs::read_to_string(format!("/proc/{group}/cmdline")).unwrap();
+    assert!(line.contains("kill -KILL 0"), "{line}");
+}
+
+/// Ends only when the processes do, git's and the watchdog; the test runner's own time limit is the bound.
+async fn nobody_left_in(folder: &Path, groups: &BTreeSet<u32>) {
+    while !processes_in(folder).is_empty() || !in_groups(groups).is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

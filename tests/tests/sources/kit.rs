@@ -1,5 +1,6 @@
 //! What the tests of the checkout share.
 
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use vk_driver::sources::{
 };
 use vk_hub_proto::job::Sources;
 use vk_tests::git_http::{GitServer, Repos};
+use vk_tests::processes::group;
 
 pub(crate) const TOKEN: &str = "glcbt-64_s3cr3t4711";
 pub(crate) const GUEST_DIR: &str = "/builds/repos/web";
@@ -186,6 +188,14 @@ pub(crate) fn holding(folder: &Path, needle: &[u8]) -> Vec<PathBuf> {
         .into_iter()
         .filter(|(_, content)| content.windows(needle.len()).any(|window| window == needle))
         .map(|(path, _)| path)
+        .collect()
+}
+
+/// The process groups of [`processes_in`] `folder`: git's, which its watchdog, in another folder, leads.
+pub(crate) fn groups_in(folder: &Path) -> BTreeSet<u32> {
+    processes_in(folder)
+        .iter()
+        .filter_map(|process| group(process.file_name()?.to_str()?.parse().ok()?))
         .collect()
 }
 
