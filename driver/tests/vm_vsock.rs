@@ -1,19 +1,27 @@
-//! Streams between host programs and a real guest (F70, F73).
+//! Streams between host programs and a real guest (F70, F71, F73, F75).
 
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod support;
 
-use std::time::Instant;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use support::{PATIENCE, SECOND, boot, config, dial, in_time, serving_vm};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{
+    PATIENCE, SECOND, boot, config, dial, in_time, processes_of, serving_vm, serving_vm_with,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use vk_driver::vm::{Backend, EndCause, start};
+use vk_driver::vm::{Backend, Disk, DiskAccess, EndCause, start};
 
 const ECHO: u32 = 7;
 const DISCARD: u32 = 9;
 const GENERATE: u32 = 19;
+const WRITE: u32 = 21;
 
 /// Bytes that do not repeat soon, so that a lost or doubled packet shows.
 fn pattern(len: usize) -> Vec<u8> {
@@ -106,7 +114,7 @@ async fn f73_host_listener_that_never_accepts_stops_neither_guest_nor_others() {
     assert!(console.contains("made 3 of 50 calls"), "{console}");
 }
 
-fn socket_with_backlog(path: &std::path::Path, backlog: i32) -> impl Drop + use<> {
+fn socket_with_backlog(path: &Path, backlog: i32) -> impl Drop + use<> {
     use nix::sys::socket::{
         AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
     };
@@ -184,6 +192,121 @@ async fn machines_side_by_side_do_not_mix_their_streams() {
     let (one, _) = machines.remove(0);
     one.kill().await;
     assert!(dial(machines[0].0.vsock_path(), ECHO).await.is_some());
+}
+
+/// QEMU, vCPUs and all, is stopped again and again while bytes go both ways at once: no notification is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn f71_streams_go_on_in_a_vm_that_is_paused_and_resumed() {
+    const SIZE: usize = 32 << 20;
+    let (vm, _call) = serving_vm().await;
+    let path = vm.machine.vsock_path();
+    let [qemu] = processes_of(vm.folder.path())[..] else {
+        panic!("one QEMU");
+    };
+    let qemu = Pid::from_raw(qemu.cast_signed());
+    let sent = pattern(SIZE);
+    let (mut reader, mut writer) = tokio::io::split(dial(path, ECHO).await.unwrap());
+    let expected = sent.clone();
+    let send = tokio::spawn(async move {
+        writer.write_all(&sent).await.unwrap();
+        writer.shutdown().await.unwrap();
+    });
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&count);
+    let pauses = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            kill(qemu, Signal::SIGSTOP).unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            kill(qemu, Signal::SIGCONT).unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+
+    let mut received = Vec::new();
+    in_time("the echo", reader.read_to_end(&mut received))
+        .await
+        .unwrap();
+
+    pauses.abort();
+    // It may have been aborted between the two.
+    kill(qemu, Signal::SIGCONT).unwrap();
+    send.await.unwrap();
+    assert!(received == expected);
+    assert!(count.load(Ordering::Relaxed) > 0, "it was never paused");
+}
+
+/// Each of QEMU's writes to the disk's file takes ten minutes, or until whoever holds it up goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn f75_a_slow_disk_does_not_hold_up_streams() {
+    let disk = |folder: &Path, name: &str, access| {
+        let path = folder.join(name);
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        Disk { path, access }
+    };
+    let (vm, _call) = serving_vm_with(|folder| {
+        vec![
+            disk(folder, "root.img", DiskAccess::ReadOnly),
+            disk(folder, "scratch.img", DiskAccess::Scratch),
+        ]
+    })
+    .await;
+    let path = vm.machine.vsock_path();
+    let log = vm.folder.path().join("strace");
+    let [qemu] = processes_of(vm.folder.path())[..] else {
+        panic!("one QEMU");
+    };
+    let mut slow = tokio::process::Command::new("strace")
+        .args(["-f", "-q", "-p", &qemu.to_string(), "-o"])
+        .arg(&log)
+        .args(["-e", "trace=pwrite64,pwritev,pwritev2"])
+        .args([
+            "-e",
+            "inject=pwrite64,pwritev,pwritev2:delay_enter=600000000",
+        ])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let is_traced = || {
+        let status = std::fs::read_to_string(format!("/proc/{qemu}/status")).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    };
+    let attached = async {
+        while !is_traced() {
+            let ended = slow.try_wait().unwrap();
+            assert!(ended.is_none(), "strace cannot attach to QEMU: {ended:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    in_time("strace", attached).await;
+
+    let mut write = dial(path, WRITE).await.unwrap();
+    write.write_all(&pattern(4096)).await.unwrap();
+    write.shutdown().await.unwrap();
+    let held_up = async {
+        while std::fs::read(&log).unwrap_or_default().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    in_time("a write to the disk", held_up).await;
+    let mut lively = dial(path, ECHO).await.unwrap();
+    for _ in 0..100 {
+        lively.write_all(b"ping").await.unwrap();
+        let mut answer = [0; 4];
+        in_time("an echo", lively.read_exact(&mut answer))
+            .await
+            .unwrap();
+        assert_eq!(&answer, b"ping");
+    }
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(!log.contains("DELAYED"), "the write is over: {log}");
+
+    slow.kill().await.unwrap();
+    let mut answer = Vec::new();
+    in_time("the write", write.read_to_end(&mut answer))
+        .await
+        .unwrap();
+    assert_eq!(answer, b"written");
 }
 
 /// A measurement: run it with `--ignored --nocapture`.

@@ -131,6 +131,16 @@ fn generate(stream: &mut File) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes as many bytes to the second disk as were sent, and answers once the disk has them.
+fn write_to_disk(stream: &mut File) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    let mut disk = File::options().write(true).open("/dev/vdb")?;
+    disk.write_all(&bytes)?;
+    disk.sync_all()?;
+    stream.write_all(b"written")
+}
+
 fn sleep_for_ever() -> ! {
     loop {
         thread::sleep(Duration::from_secs(3600));
@@ -191,6 +201,7 @@ fn main() {
             serve(7, echo);
             serve(9, discard);
             serve(19, generate);
+            serve(21, write_to_disk);
             let mut ready = dial(READY_PORT).unwrap();
             ready.write_all(b"ready\n").unwrap();
             let _ = ready.read(&mut [0]);

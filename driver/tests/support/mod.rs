@@ -17,7 +17,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use vk_driver::vm::{Backend, Machine, MachineConfig, boot_limit, start};
+use vk_driver::vm::{Backend, Disk, Machine, MachineConfig, boot_limit, start};
 
 /// The guest images: `VK_IMAGES_DIR`, or where `images/build` leaves them.
 pub fn images() -> PathBuf {
@@ -118,8 +118,14 @@ pub async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
 
 /// Boots a VM that serves, and waits until it does. The stream is the guest's call.
 pub async fn serving_vm() -> (Vm, UnixStream) {
+    serving_vm_with(|_| Vec::new()).await
+}
+
+/// As [`serving_vm`], with disks that `disks` makes in the VM's folder.
+pub async fn serving_vm_with(disks: impl FnOnce(&Path) -> Vec<Disk>) -> (Vm, UnixStream) {
     let folder = tempfile::tempdir().unwrap();
-    let config = config("serve", folder.path());
+    let mut config = config("serve", folder.path());
+    config.disks = disks(folder.path());
     let ready = UnixListener::bind(folder.path().join("serve.vsock_1024")).unwrap();
     let machine = start(Backend::Auto, &config).await.unwrap();
     let called = async {
