@@ -175,7 +175,7 @@ fn an_unknown_image_fails_as_image_pull() {
 }
 
 #[test]
-fn a_masked_value_in_an_error_stays_masked() {
+fn f2_a_masked_value_in_an_error_stays_masked() {
     let mut job = with_variables(
         script(&["true"]),
         &[json!({"key": "TOK", "value": "hunter2222", "masked": true})],
@@ -185,12 +185,12 @@ fn a_masked_value_in_an_error_stays_masked() {
     let run = refused(&job, "image_pull");
 
     for place in [run.text(), run.stderr.clone(), run.result.to_string()] {
-        assert!(!place.contains("hunter2222"), "F2: {place}");
+        assert!(!place.contains("hunter2222"), "{place}");
     }
 }
 
 #[test]
-fn a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
+fn f2_a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
     let masked = json!({"key": "S", "value": "$BASE-hunter", "masked": true});
     let job = with_variables(
         script(&["true"]),

@@ -485,7 +485,7 @@ fn after_script_knows_how_the_steps_ended() {
 
 /// Facts, build §2.9 and build §3.3.
 #[test]
-fn cleanup_removes_file_variables_and_what_was_planted_in_git() {
+fn f29_cleanup_removes_file_variables_and_what_was_planted_in_git() {
     let file = Variable {
         file: true,
         ..variable("CERT", "abc")
@@ -579,8 +579,49 @@ fn without_git_in_the_guest_cleanup_and_clear_worktree_are_silent() {
     }
 }
 
+/// It reads nothing and says more than a pipe holds: whoever writes to it meets a broken pipe.
 #[test]
-fn every_script_is_sound_for_its_shell() {
+fn f30_a_git_that_talks_without_end_and_reads_nothing_fails_no_stage() {
+    let bin = tempfile::tempdir().unwrap();
+    let git = bin.path().join("git");
+    std::fs::write(
+        &git,
+        "#!/bin/sh\nexec <&-\nhead -c 1000000 /dev/zero | tr '\\0' v\n",
+    )
+    .unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&git, executable).unwrap();
+    let path = format!(
+        "{}:{}",
+        bin.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let job = job(variables(&[("FF_ENABLE_JOB_CLEANUP", "true")]), &["true"]);
+    for interpreter in &ALL {
+        for stage in [
+            Stage::PrepareScript,
+            Stage::ClearWorktree,
+            step_script(),
+            Stage::CleanupFileVariables,
+        ] {
+            let guest = Guest::new();
+            let script = guest.script(&job, &stage, interpreter.shell);
+
+            let output = interpreter.run_with_path(&script, &path);
+
+            let name = (interpreter.name(), stage);
+            assert!(
+                output.status.success(),
+                "{name:?}: {:?} {}",
+                output.status,
+                text(&output.stderr)
+            );
+        }
+    }
+}
+
+#[test]
+fn f29_every_script_is_sound_for_its_shell() {
     let mut job = job(
         variables(&[("FF_SCRIPT_SECTIONS", "true"), ("V", "a'b\n\"$c`")]),
         &["echo 'a\nb'", "x=\"$(echo it\\'s)\""],
