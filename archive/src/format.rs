@@ -92,6 +92,7 @@ impl Level {
 mod tests {
     use super::*;
 
+    /// Facts, wire §3.4.
     #[test]
     fn levels_have_the_runners_names() {
         let levels = ["fastest", "fast", "default", "slow", "slowest", ""].map(Level::parse);

@@ -86,8 +86,8 @@ pub(crate) fn has_meta(path: &[u8]) -> bool {
     path.iter().any(|byte| b"*?[{".contains(byte))
 }
 
-/// `path` relative to the project at `root`, which is absolute and clean; none if it lies outside (facts, wire
-/// §3.3, step 2).
+/// `path` relative to the project at `root`, which is absolute and clean; none if it lies outside
+/// (facts, wire §3.3, step 2).
 pub(crate) fn in_project(root: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let meta = path.iter().position(|byte| b"*?[{".contains(byte));
     let (base, pattern) = match meta {

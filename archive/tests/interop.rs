@@ -90,7 +90,8 @@ fn tools_of_the_system_read_our_zips() {
     }
 }
 
-/// Reads all of a zip, checking sums, and that its entries look as GitLab Runner's do (facts, wire §3.4.1).
+/// Reads all of a zip, checking sums, and that its entries look as GitLab Runner's do (facts, wire §3.4.1 and
+/// wire §3.4.2).
 const PYTHON: &str = r"
 import sys, zipfile
 z = zipfile.ZipFile(sys.argv[1])
@@ -106,6 +107,7 @@ names = [i.filename.rstrip('/').encode() for i in z.infolist()]
 assert names == sorted(names)
 ";
 
+/// Facts, wire §3.4.3.
 #[test]
 fn tools_of_the_system_read_our_tars() {
     let tree = sample();

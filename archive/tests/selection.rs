@@ -1,4 +1,4 @@
-//! What is chosen, and what is said about it: the tables of facts, wire §3.3, §8.9, on real trees.
+//! What is chosen, and what is said about it: the tables of facts, wire §3.3, wire §8.9, on real trees.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 

@@ -148,7 +148,7 @@ fn rate(bytes: u64, elapsed: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Facts, wire §8.10.
+    /// Facts, wire §8.10 and wire §3.5.
     #[test]
     fn figures_are_those_of_gitlab_runner() {
         assert_eq!(amount(1), "1 B");

@@ -50,6 +50,7 @@ fn public(key: &str, value: &str) -> Variable {
     }
 }
 
+/// Facts, wire §1.8.1.
 #[test]
 fn identity() {
     let job = job();
@@ -161,6 +162,7 @@ fn steps() {
     );
 }
 
+/// Facts, wire §1.8.2.
 #[test]
 fn image() {
     assert_eq!(
@@ -179,6 +181,7 @@ fn image() {
     );
 }
 
+/// Facts, wire §1.8.2 and wire §5.3.
 #[test]
 fn services_with_split_aliases() {
     assert_eq!(
@@ -301,6 +304,7 @@ fn dependencies() {
     );
 }
 
+/// Facts, wire §1.8.3.
 #[test]
 fn trace_options() {
     assert_eq!(

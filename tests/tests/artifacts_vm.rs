@@ -106,6 +106,7 @@ fn a_build_and_its_test_share_artifacts_and_cache() {
     }
 }
 
+/// Facts, wire §3.1.
 #[test]
 fn an_upload_that_gitlab_refuses_fails_the_job_and_ends_its_uploads() {
     let server = GitLab::start();

@@ -17,9 +17,8 @@ fn job(name: &str, script: &[&str]) -> (GitServer, Value) {
     (server, response)
 }
 
-/// F43, F48.
 #[test]
-fn git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_no_other() {
+fn f43_f48_git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_no_other() {
     let (_server, job) = job(
         "31-submodules-recursive",
         &[
@@ -118,7 +117,7 @@ fn an_attempt_that_failed_before_there_was_a_repository_is_tried_again() {
     }
 }
 
-/// Facts, build §3.5-4 and §1.5.3.
+/// Facts, build §3.5-4 and build §1.5.3.
 #[test]
 fn lfs_files_are_real_in_the_guest_and_a_policy_s_lines_come_before_the_script() {
     let origin = tempfile::tempdir().unwrap();

@@ -203,7 +203,7 @@ fn field(text: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Facts, wire §8.8.
+    /// Facts, wire §8.8 and wire §3.4.4.
     #[test]
     fn odd_names_are_escaped() {
         assert_eq!(field(b"a/b c.xml"), b"a/b c.xml");

@@ -30,7 +30,7 @@ pub enum WriteError {
     #[error("the {0:?} is not a regular file")]
     NotRegular(String),
     /// Raw takes one file.
-    #[error("only one file can be sent as raw")]
+    #[error("only one file can be sent as raw")] // Facts, wire §3.4.5.
     SeveralAsRaw,
     /// The one file of a raw archive cannot be read.
     #[error("{0}")]

@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §1.2 and §8.1.
+    /// Facts, wire §1.2 and wire §8.1.
     #[test]
     fn an_answer_is_told_as_by_gitlab_runner() {
         let place = "POST https://gitlab.example.com/api/v4/jobs/1/artifacts: 400 Bad Request";

@@ -1,4 +1,4 @@
-//! GitLab's API for artifacts: addresses (facts, wire §1.1, §1.14 and §1.15).
+//! GitLab's API for artifacts: addresses (facts, wire §1.1, wire §1.14 and wire §1.15).
 
 use url::Url;
 

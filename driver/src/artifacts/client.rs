@@ -22,10 +22,10 @@ use crate::registry::root_cause;
 /// How long a connection may take to come about (facts, wire §1.1: dial and TLS handshake).
 const CONNECT_LIMIT: Duration = Duration::from_secs(40);
 
-/// How long an answer may take once GitLab has the whole request (facts, wire §1.1 and §2.6).
+/// How long an answer may take once GitLab has the whole request (facts, wire §1.1 and wire §2.6).
 const ANSWER_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// How long a request may take in all, its answer included (facts, wire §1.1 and §2.6).
+/// How long a request may take in all, its answer included (facts, wire §1.1 and wire §2.6).
 const REQUEST_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// How much of an error's content is read, in bytes.

@@ -1,4 +1,4 @@
-//! Downloads, by the rules of gitlab-runner's `artifacts-downloader` (facts, wire §1.15 and §3.5).
+//! Downloads, by the rules of gitlab-runner's `artifacts-downloader` (facts, wire §1.15 and wire §3.5).
 //!
 //! A direct download is one request here whose redirect is followed; gitlab-runner asks once without following and, where
 //! it is redirected, once more.

@@ -53,7 +53,7 @@ fn base(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Facts, wire §3.2 and §8.10.
+    /// Facts, wire §3.2 and wire §8.10.
     #[test]
     fn names_are_made_as_by_gitlab_runner() {
         let cases = [

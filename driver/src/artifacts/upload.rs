@@ -1,4 +1,4 @@
-//! Uploads, by the rules of gitlab-runner's `artifacts-uploader` (facts, wire §1.14 and §3.2).
+//! Uploads, by the rules of gitlab-runner's `artifacts-uploader` (facts, wire §1.14 and wire §3.2).
 
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(pauses, [1, 2, 4, 5, 5, 5]);
     }
 
-    /// Facts, wire §1.14 and §8.10.
+    /// Facts, wire §1.14 and wire §8.10.
     #[test]
     fn an_answers_status_decides_how_often_it_is_tried() {
         let tries = |status: u16| {

@@ -1,4 +1,4 @@
-//! Which keys a cache has, and what is said about them (facts, wire §4.1 and §4.3).
+//! Which keys a cache has, and what is said about them (facts, wire §4.1 and wire §4.3).
 
 use vk_hub_proto::job::Cache;
 use vk_hub_proto::job::cache_key::sanitized;

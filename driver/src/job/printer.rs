@@ -186,3 +186,115 @@ pub(super) fn masked(config: TraceConfig, text: &str) -> String {
     trace.close(stream, now);
     String::from_utf8_lossy(trace.output()).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printer(timestamps: bool, sections: bool) -> Printer {
+        let config = TraceConfig {
+            secrets: vec!["hunter22".into()],
+            token_prefixes: Vec::new(),
+            mask_all_default_tokens: true,
+            timestamps,
+            limit_bytes: 4 << 20,
+        };
+        Printer::new(config, sections)
+    }
+
+    /// What was printed, with `T` for the seconds of section markers.
+    fn printed(printer: &mut Printer) -> String {
+        let text = String::from_utf8(printer.pending().to_vec()).unwrap();
+        let is_time =
+            |part: &str| part.len() == 10 && part.bytes().all(|byte| byte.is_ascii_digit());
+        let parts = text.split(':');
+        let parts = parts.map(|part| if is_time(part) { "T" } else { part });
+        parts.collect::<Vec<_>>().join(":")
+    }
+
+    /// Runs a stage whose output ends in what may be the beginning of a secret.
+    fn run(printer: &mut Printer) {
+        printer.begin(&Stage::PrepareScript);
+        printer.output(&StageOutput::Stdout("a hunter".into()));
+        printer.end(&Stage::PrepareScript);
+    }
+
+    /// Facts, build §1.9.2.
+    #[test]
+    fn the_greeting_names_the_flags_that_differ_from_their_defaults() {
+        let running = format!(
+            "\x1b[0KRunning with vk {}\x1b[0;m\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        let mut plain = printer(false, true);
+        plain.greet("");
+        assert_eq!(printed(&mut plain), running);
+
+        let mut changed = printer(false, true);
+        changed.greet("FF_A:true, FF_B:false");
+        assert_eq!(
+            printed(&mut changed),
+            format!("{running}\x1b[0K  feature flags: FF_A:true, FF_B:false\x1b[0;m\n")
+        );
+    }
+
+    /// Facts, build §1.2.1, build §1.9.2, build §1.9.3 and build §6.7: marker, title, output with what was held
+    /// back, marker.
+    #[test]
+    fn a_stage_is_marker_title_output_marker() {
+        let mut printer = printer(false, true);
+        run(&mut printer);
+
+        assert_eq!(
+            printed(&mut printer),
+            "section_start:T:prepare_script\r\x1b[0K\
+             \x1b[0K\x1b[36;1mPreparing environment\x1b[0;m\x1b[0;m\n\
+             a hunter\
+             section_end:T:prepare_script\r\x1b[0K"
+        );
+    }
+
+    /// Facts, build §1.9.3.
+    #[test]
+    fn a_gitlab_without_sections_gets_titles_alone() {
+        let mut printer = printer(false, false);
+        run(&mut printer);
+
+        assert_eq!(
+            printed(&mut printer),
+            "\x1b[0K\x1b[36;1mPreparing environment\x1b[0;m\x1b[0;m\na hunter"
+        );
+    }
+
+    /// Facts, build §1.9.4.
+    #[test]
+    fn the_last_line_says_how_the_job_ended() {
+        for (failure, line) in [
+            (None, "\x1b[32;1mJob succeeded\x1b[0;m\n"),
+            (
+                Some(StageFailure::new(Failure::Script, "exit code 3")),
+                "\x1b[31;1mERROR: Job failed: exit code 3\x1b[0;m\n",
+            ),
+            (
+                Some(StageFailure::new(Failure::System, "the VM powered off")),
+                "\x1b[31;1mERROR: Job failed (system failure): the VM powered off\x1b[0;m\n",
+            ),
+        ] {
+            let mut plain = printer(false, true);
+            run(&mut plain);
+            plain.final_line(failure.as_ref());
+            let text = printed(&mut plain);
+            // It goes on with the marker's line.
+            let end = format!("section_end:T:prepare_script\r\x1b[0K{line}");
+            assert!(text.ends_with(&end), "{text:?}");
+
+            // With stamps it has a line of its own that goes on with none.
+            let mut stamped = printer(true, true);
+            run(&mut stamped);
+            stamped.final_line(failure.as_ref());
+            let text = printed(&mut stamped);
+            let last = text.lines().last().unwrap();
+            assert_eq!(last.get(28..), Some(&*format!("00O {}", line.trim_end())));
+        }
+    }
+}

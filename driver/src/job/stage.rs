@@ -107,6 +107,73 @@ mod tests {
         }
     }
 
+    /// Facts, build §1.2.
+    #[test]
+    fn stages_have_gitlab_runners_names_and_titles() {
+        for (stage, name, title) in [
+            (
+                Stage::PrepareExecutor,
+                "prepare_executor",
+                "Preparing the \"vk\" executor",
+            ),
+            (
+                Stage::PrepareScript,
+                "prepare_script",
+                "Preparing environment",
+            ),
+            (
+                Stage::GetSources,
+                "get_sources",
+                "Getting source from Git repository",
+            ),
+            (
+                Stage::ClearWorktree,
+                "clear_worktree",
+                "Deleting all tracked and untracked files due to source fetch failure",
+            ),
+            (Stage::RestoreCache, "restore_cache", "Restoring cache"),
+            (
+                Stage::DownloadArtifacts,
+                "download_artifacts",
+                "Downloading artifacts",
+            ),
+            (
+                Stage::Step("script".into()),
+                "step_script",
+                "Executing \"step_script\" stage of the job script",
+            ),
+            (Stage::AfterScript, "after_script", "Running after_script"),
+            (
+                Stage::ArchiveCache,
+                "archive_cache",
+                "Saving cache for successful job",
+            ),
+            (
+                Stage::ArchiveCacheOnFailure,
+                "archive_cache_on_failure",
+                "Saving cache for failed job",
+            ),
+            (
+                Stage::UploadArtifactsOnSuccess,
+                "upload_artifacts_on_success",
+                "Uploading artifacts for successful job",
+            ),
+            (
+                Stage::UploadArtifactsOnFailure,
+                "upload_artifacts_on_failure",
+                "Uploading artifacts for failed job",
+            ),
+            (
+                Stage::CleanupFileVariables,
+                "cleanup_file_variables",
+                "Cleaning up project directory and file based variables",
+            ),
+        ] {
+            assert_eq!((&*stage.name(), &*stage.title()), (name, title));
+        }
+    }
+
+    /// Facts, build §1.2.
     #[test]
     fn a_step_gives_its_stage_a_lowercased_name() {
         let stage = Stage::Step("Release".into());

@@ -87,7 +87,7 @@ mod tests {
         )
     }
 
-    /// Facts, build §6.6.
+    /// Facts, build §6.6, build §0.3 and wire §1.12.
     #[test]
     fn text_over_the_limit_is_cut_and_the_notice_follows() {
         assert_eq!(

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Facts, build §1.9.1.
+    /// Facts, build §1.9.1 and build §0.3.
     #[test]
     fn lines_have_gitlab_runners_shapes() {
         assert_eq!(plain("a"), "\x1b[0Ka\x1b[0;m\n");

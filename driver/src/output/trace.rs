@@ -105,8 +105,8 @@ impl Trace {
         }
     }
 
-    /// Opens a stream: [`OWN_STREAM`], [`JOB_STREAM`], or 15 and up for services (facts, build
-    /// §6.1). Streams may share a number; each has filters of its own.
+    /// Opens a stream: [`OWN_STREAM`], [`JOB_STREAM`], or 15 and up for services
+    /// (facts, build §6.1). Streams may share a number; each has filters of its own.
     pub fn open(&mut self, id: u8, kind: StreamKind) -> Stream {
         let end = match self.timestamps {
             true => End::Stamped(Stamper::new(id, kind)),
@@ -378,6 +378,7 @@ mod tests {
         String::from_utf8(trace.take_output()).unwrap()
     }
 
+    /// Facts, build §6.1.
     #[test]
     fn filters_act_in_gitlab_runners_order() {
         let mut trace = Trace::new(TraceConfig {

@@ -307,6 +307,7 @@ mod tests {
         }
     }
 
+    /// Facts, build §6.3.
     #[test]
     fn long_value_is_one_mask() {
         let text = format!("?rss_token={} that is still scrubbed", "0".repeat(8192));

@@ -179,7 +179,7 @@ fn skip(strategy: Strategy, lines: &mut (dyn FnMut(SourceLine) + Send)) {
     }
 }
 
-/// Facts, build §3.4.
+/// Facts, build §3.4.2.
 async fn fetch(
     git: &mut Git<'_>,
     request: &CheckoutRequest<'_>,

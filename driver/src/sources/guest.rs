@@ -2,7 +2,7 @@
 //! `git fetch` in a script can authenticate, in submodules too.
 //!
 //! GitLab Runner's external config has the token in URLs (facts, build §3.4.1); here a credential helper reads
-//! it, as under `FF_GIT_URLS_WITHOUT_TOKENS` (§3.6). Nothing below the project folder names the token, so that
+//! it, as under `FF_GIT_URLS_WITHOUT_TOKENS` (facts, build §3.6). Nothing below the project folder names the token, so that
 //! it cannot end up in an artifact or a cache.
 
 use std::io;
@@ -134,9 +134,9 @@ mod tests {
         (output.status.success(), text)
     }
 
-    /// F43, F48.
+    /// Facts, build §3.6.
     #[test]
-    fn the_token_is_told_for_the_servers_hosts_and_for_no_other() {
+    fn f43_f48_the_token_is_told_for_the_servers_hosts_and_for_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let tmp_dir = folder.path().join("it's a \"$HOME\" dir.tmp");
         std::fs::create_dir(&tmp_dir).unwrap();
@@ -178,6 +178,7 @@ mod tests {
         assert!(!config.contains("tok-1"), "{config}");
     }
 
+    /// Facts, build §3.4.1.
     #[test]
     fn the_servers_certificates_ssh_address_and_correlation_id_are_told() {
         let folder = tempfile::tempdir().unwrap();

@@ -288,6 +288,7 @@ mod tests {
         assert_eq!(read_back(&settings, "core.fsmonitor"), "false");
     }
 
+    /// Facts, build §3.6.
     #[test]
     fn ssh_urls_of_the_server_are_fetched_over_https() {
         let ssh = |port| SshServer {

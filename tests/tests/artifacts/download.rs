@@ -58,6 +58,7 @@ async fn a_download_that_breaks_off_is_made_again_and_never_joined() {
     );
 }
 
+/// Facts, wire §3.5.
 #[tokio::test]
 async fn a_download_that_always_breaks_off_is_given_up_after_three_tries() {
     let server = server();
@@ -100,6 +101,7 @@ async fn errors_that_pass_are_waited_out() {
     );
 }
 
+/// Facts, wire §3.5.
 #[tokio::test]
 async fn what_is_not_there_or_not_ours_is_asked_for_once() {
     for (answer, word, last) in [
@@ -185,6 +187,7 @@ async fn nothing_is_downloaded_over_http_from_a_gitlab_that_speaks_https() {
     assert_eq!(server.exchanges().len(), 1);
 }
 
+/// Facts, wire §1.4.
 #[tokio::test]
 async fn another_jobs_token_opens_nothing() {
     let server = GitLab::start();

@@ -175,7 +175,7 @@ mod tests {
         expand(text, &lookup).unwrap()
     }
 
-    /// Facts, wire §3.2 and §8.10.
+    /// Facts, wire §3.2 and wire §8.10.
     #[test]
     fn texts_expand_as_in_gitlab_runners_helper() {
         for (text, expected) in [

@@ -387,7 +387,7 @@ fn a_failed_upload_fails_a_green_job_but_not_a_red_ones_reason() {
     assert_eq!(red.failure(), script_failure(3));
 }
 
-/// Facts, build §1.6.
+/// Facts, build §1.6 and build §1.2.1.
 #[test]
 fn the_job_timeout_ends_everything() {
     let mut drive = Drive::new(plan());

@@ -168,6 +168,7 @@ mod tests {
         behind.split_once(end).unwrap().0
     }
 
+    /// Facts, build §3.8.
     #[test]
     fn credentials_are_forgotten_for_urls_that_git_asks_credentials_for() {
         let cases = [

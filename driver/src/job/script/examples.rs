@@ -51,6 +51,7 @@ fn file(key: &str, content: &str) -> Variable {
     }
 }
 
+/// Facts, build §2.4.
 #[test]
 fn example_1_one_plain_command() {
     assert_script(
@@ -60,6 +61,7 @@ fn example_1_one_plain_command() {
     );
 }
 
+/// Facts, build §2.2 and build §2.4.
 #[test]
 fn example_2_variables_of_every_kind() {
     let mut own = variables(&[
@@ -245,6 +247,7 @@ fn example_13_clear_worktree() {
     );
 }
 
+/// Facts, build §2.2 and build §3.8.
 #[test]
 fn example_17_cleanup_file_variables() {
     let job = testing::with_variables(vec![file("CERT", "abc")]);

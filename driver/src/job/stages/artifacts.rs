@@ -1,4 +1,4 @@
-//! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (facts, wire §3.1, §3.2 and §3.5).
+//! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (facts, wire §3.1, wire §3.2 and wire §3.5).
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `restore_cache` and `archive_cache`, `archive_cache_on_failure` (facts, wire §4.3 and §4.4, and build §2.9.7).
+//! `restore_cache` and `archive_cache`, `archive_cache_on_failure` (facts, wire §4.3 and wire §4.4, and build §2.9.7).
 //!
 //! A cache that cannot be had or kept never fails a job.
 
@@ -224,6 +224,7 @@ impl<'a> Caches<'a> {
         Ok(())
     }
 
+    /// Facts, wire §4.6.
     async fn pack_and_store(&self, cache: &Cache, key: &Key) -> Result<(), Trouble> {
         let Transfer {
             environment, notes, ..

@@ -124,6 +124,7 @@ fn line(image: &str, event: &PullEvent<'_>) -> Option<StageOutput> {
 mod tests {
     use super::*;
 
+    /// Facts, wire §5.2.
     #[test]
     fn policies_and_attempts_read_as_gitlab_runners() {
         let policies = [PullPolicy::Always, PullPolicy::Never];

@@ -115,6 +115,7 @@ mod tests {
 
     const SH: ImageShell = shell(Shell::Sh, "sh");
 
+    /// Facts, build §2.10.
     #[test]
     fn bash_is_taken_where_it_is() {
         let tools = tools(b"/usr/bin/bash\ngit\n", SH);

@@ -1,4 +1,4 @@
-//! Git LFS, as GitLab Runner does it where there is git-lfs (facts, build §3.5-4 and §3.7-12): `git lfs pull`
+//! Git LFS, as GitLab Runner does it where there is git-lfs (facts, build §3.5-4 and build §3.7-12): `git lfs pull`
 //! behind the checkout, and in submodules.
 //!
 //! Here it runs on the host, for repositories of anybody. So vk decides where objects come from

@@ -123,6 +123,7 @@ mod tests {
         ),
     ];
 
+    /// Facts, wire §1.13.
     #[test]
     fn a_gitlab_that_knows_all_reasons_gets_the_exact_one() {
         let known: Vec<String> = CLASSES

@@ -194,6 +194,7 @@ mod tests {
         assert_eq!(variables.expand("[$1$?${1}]"), "[]");
     }
 
+    /// Facts, wire §1.8.7.
     #[test]
     fn the_last_of_several_with_one_key_counts() {
         let variables = Variables::new(vec![variable("DUP", "1"), variable("DUP", "2")]);
@@ -216,6 +217,7 @@ mod tests {
         assert_eq!(expanded.value("X"), "$X:y:y");
     }
 
+    /// Facts, wire §1.8.7.
     #[test]
     fn f40_file_variables_give_their_path_and_raw_stops_all_expansion() {
         let value = "a$b${c}$$";
@@ -242,6 +244,7 @@ mod tests {
         assert_eq!(expanded.value("REF_FILE"), "/p.tmp/FILE");
     }
 
+    /// Facts, wire §1.8.7.
     #[test]
     fn booleans_are_read_in_any_case_and_as_the_number_one() {
         let cases = [
