@@ -226,3 +226,32 @@ fn f17_f23_the_limit_cuts_between_letters_and_the_job_goes_on() {
     assert!(std::str::from_utf8(kept).is_ok());
     assert_eq!(run.result["output_len"], run.trace.len());
 }
+
+/// Of a file and a folder of the job's own on the root file system, of a file of the image, and in the project's folder;
+/// by the numbers of setxattr and getxattr, since an image need not have the tools.
+#[test]
+fn f84_the_root_file_system_keeps_extended_attributes() {
+    let set_and_get = "perl -e 'for (@ARGV) { my ($file, $name) = split /=/; my $value = q(value); \
+         syscall(188, $file, $name, $value, 5, 0) == 0 or die qq($_: $!\\n); \
+         my $got = q( ) x 16; my $len = syscall(191, $file, $name, $got, 16); \
+         print qq($_ ), substr($got, 0, $len), qq(\\n) }'";
+    let attributes = [
+        "/own=user.x",
+        "/folder=user.x",
+        "/etc/passwd=user.x",
+        "f=user.x",
+        "/own=trusted.x",
+        "/etc/passwd=trusted.x",
+        "f=trusted.x",
+    ];
+    let job = script(&[
+        "touch /own f && mkdir /folder",
+        &format!("{set_and_get} {}", attributes.join(" ")),
+    ]);
+
+    let run = Vk::new().run_job(&job, &["--timestamps", "off"]);
+
+    assert_eq!(run.status, 0, "{}", run.text());
+    let lines = attributes.map(|attribute| format!("{attribute} value\n"));
+    assert_has(&run, &lines.each_ref().map(String::as_str));
+}
