@@ -305,7 +305,7 @@ impl<'a> Caches<'a> {
         self.is_unavailable
     }
 
-    /// Says why a key is passed over (facts, wire §4.3 and §4.4).
+    /// Says why a key is passed over (facts, wire §4.3 and wire §4.4).
     async fn skip_for(&self, why: &str) {
         let text = format!("Skipping cache {} due to {why}", self.way.action());
         notice(&self.transfer.notes, &text).await;

@@ -1,5 +1,5 @@
 //! What GitLab Runner's helper does with its environment, before it chooses files: it expands names and paths, and
-//! reads its own settings (facts, wire §3.2 and §4.5).
+//! reads its own settings (facts, wire §3.2 and wire §4.5).
 //!
 //! The helper's environment is the job's variables and, over them, what a script wrote into `$GITLAB_ENV` (facts, build
 //! §2.4). It decides what is packed and under which name. Where things go to, and how they get there, it does not
@@ -193,6 +193,24 @@ mod tests {
         HelperEnvironment {
             job: JobEnvironment::new(&job, HostContext::default()).unwrap(),
             written: assignments(file.as_bytes()),
+        }
+    }
+
+    /// Facts, wire §4.5.
+    #[test]
+    fn a_limit_is_a_number_above_0() {
+        for (text, limit) in [
+            ("99", Some(99)),
+            ("0", None),
+            ("", None),
+            ("-1", None),
+            ("many", None),
+        ] {
+            assert_eq!(
+                helper(&[("LIMIT", text)], "").limit("LIMIT"),
+                limit,
+                "{text:?}"
+            );
         }
     }
 
