@@ -478,3 +478,18 @@ proptest! {
         }
     }
 }
+
+/// Facts, build §1.2: GitLab Runner never reads it.
+#[test]
+fn what_a_step_says_about_when_it_runs_does_not_count() {
+    for when in ["", "always", "manual", "on_failure"] {
+        let step = format!(r#"{{"name": "script", "script": ["true"], "when": "{when}"}}"#);
+        let json = format!(
+            r#"{{"steps": [{step}], "variables": [{{"key": "GIT_STRATEGY", "value": "none"}}]}}"#
+        );
+
+        let job = translated(&json, &Options::default()).job;
+
+        assert_eq!(job.steps.len(), 1, "{when}");
+    }
+}

@@ -15,7 +15,7 @@ use super::machine::StageFailure;
 use super::plan::{Cases, Plan};
 use super::runner::RefusedJob;
 use super::script::{ScriptContext, Shell};
-use super::settings::MachineSize;
+use super::settings::{MachineSize, SubmoduleStrategy};
 use super::stage::Stage;
 use super::variables::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
 use crate::guest::Guest;
@@ -102,6 +102,7 @@ impl JobContext {
         Plan {
             steps: Stage::of_steps(&job.steps).collect(),
             after_script,
+            unknown_submodules: settings.submodule_strategy == SubmoduleStrategy::Invalid,
             restore_cache: job
                 .caches
                 .iter()
@@ -189,7 +190,7 @@ impl JobContext {
     /// The size the job asks for.
     pub(super) fn size_request(&self) -> Result<SizeRequest, StageFailure> {
         let size = MachineSize::resolve(self.environment.variables())
-            .map_err(|error| configuration(error.to_string()))?;
+            .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?;
         Ok(SizeRequest {
             cpus: size.cpus,
             memory_mib: size.mem_mib,

@@ -13,6 +13,8 @@ pub(super) struct Plan {
     pub(super) steps: Vec<Stage>,
     /// Whether `after_script` has commands.
     pub(super) after_script: bool,
+    /// Whether `GIT_SUBMODULE_STRATEGY` is none that exists, so that there can be no sources.
+    pub(super) unknown_submodules: bool,
     /// Whether any cache could be restored.
     pub(super) restore_cache: bool,
     /// Whether any earlier job left artifacts for this one.

@@ -6,13 +6,8 @@ use super::context::JobContext;
 use super::machine::StageFailure;
 use super::stage::Stage;
 use super::stages::StageOutput;
-use crate::output::{Stream, StreamKind, Trace, TraceConfig, lines};
+use crate::output::{JOB_STREAM, OWN_STREAM, Stream, StreamKind, Trace, TraceConfig, lines};
 use vk_hub_proto::job::Failure;
-
-/// Number of the streams of vk's own lines (facts, build §6.1).
-const OWN: u8 = 0;
-/// Number of the streams of what a stage writes (facts, build §6.1).
-const WORK: u8 = 1;
 
 /// Writes one job's trace.
 pub(super) struct Printer {
@@ -30,7 +25,7 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(config: TraceConfig, sections: bool) -> Self {
         let mut trace = Trace::new(config);
-        let own = Some(trace.open(OWN, StreamKind::Out));
+        let own = Some(trace.open(OWN_STREAM, StreamKind::Out));
         Self {
             trace,
             own,
@@ -54,7 +49,7 @@ impl Printer {
 
     /// The greeting, which has a logger of its own in GitLab Runner: what follows starts afresh.
     pub(super) fn greet(&mut self, flags: &str) {
-        let stream = self.trace.open(OWN, StreamKind::Out);
+        let stream = self.trace.open(OWN_STREAM, StreamKind::Out);
         let now = SystemTime::now();
         let greeting = lines::plain(&format!("Running with vk {}", env!("CARGO_PKG_VERSION")));
         self.trace.write(&stream, now, greeting.as_bytes());
@@ -87,8 +82,8 @@ impl Printer {
         }
         self.own(&lines::title(&stage.title()));
         self.work = Some((
-            self.trace.open(WORK, StreamKind::Out),
-            self.trace.open(WORK, StreamKind::Err),
+            self.trace.open(JOB_STREAM, StreamKind::Out),
+            self.trace.open(JOB_STREAM, StreamKind::Err),
         ));
     }
 
@@ -129,7 +124,7 @@ impl Printer {
             }
             Some(failure) => lines::error(&format!("Job failed: {}", failure.message)),
         };
-        let stream = self.trace.open(OWN, StreamKind::Out);
+        let stream = self.trace.open(OWN_STREAM, StreamKind::Out);
         self.trace.write(&stream, now, line.as_bytes());
         self.trace.close(stream, now);
     }
@@ -181,7 +176,7 @@ pub(super) fn masked(config: TraceConfig, text: &str) -> String {
         ..config
     });
     let now = SystemTime::UNIX_EPOCH;
-    let stream = trace.open(OWN, StreamKind::Out);
+    let stream = trace.open(OWN_STREAM, StreamKind::Out);
     trace.write(&stream, now, text.as_bytes());
     trace.close(stream, now);
     String::from_utf8_lossy(trace.output()).into_owned()

@@ -433,6 +433,12 @@ impl JobMachine {
         }
         self.attempt = 1;
         while let Some(slot) = self.todo.pop_front() {
+            // No section, no hook (facts, build §1.5.2). GitLab Runner tries again, in vain.
+            if slot == Slot::GetSources && self.plan.unknown_submodules {
+                let message = "unknown GIT_SUBMODULE_STRATEGY".to_owned();
+                self.finish(Some(StageFailure::new(Failure::System, message)), effects);
+                return;
+            }
             if let Some(stage) = self.stage_of(slot, now, effects) {
                 self.run(slot, stage, effects);
                 return;

@@ -20,6 +20,7 @@ pub(in crate::job) fn plan() -> Plan {
     Plan {
         steps: vec![Stage::Step("script".into()), Stage::Step("release".into())],
         after_script: true,
+        unknown_submodules: false,
         restore_cache: true,
         download_artifacts: true,
         archive_cache: Cases {
@@ -204,6 +205,22 @@ fn stages_without_work_are_left_out() {
             "cleanup_file_variables"
         ]
     );
+}
+
+/// Facts, build §1.5.2.
+#[test]
+fn an_unknown_strategy_for_submodules_ends_the_job_before_its_sources() {
+    let mut drive = Drive::new(Plan {
+        unknown_submodules: true,
+        ..plan()
+    });
+
+    drive.pass_all();
+
+    assert_eq!(drive.stages, ["prepare_executor", "prepare_script"]);
+    let failure = drive.end.unwrap().failure.unwrap();
+    assert_eq!(failure.class, Failure::System);
+    assert_eq!(failure.message, "unknown GIT_SUBMODULE_STRATEGY");
 }
 
 /// Facts, build §1.3.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
+use vk_agent_proto::{FrameError, Kind, MAX_CONTROL};
 
 use super::Moment;
 use super::io::{StageIo, StageOutput};
@@ -34,7 +35,7 @@ pub(super) async fn run_stage(
 ) -> Result<(), StageFailure> {
     let environment = context.environment_at(moment.status);
     let script = stage_script(stage, &context.script(&environment))
-        .map_err(|error| configuration(error.to_string()))?;
+        .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?;
     let Some(script) = script else {
         return Ok(());
     };
@@ -150,7 +151,7 @@ async fn run_in(
         .agent()
         .exec(request, Stdin::Bytes(Bytes::from(script)))
         .await
-        .map_err(|error| system(chain(&error)))?;
+        .map_err(|error| not_asked(&error))?;
     let control = exec.control();
     // Output that waits for room in the trace. No more is read meanwhile: the script is what has to wait.
     let mut held = None;
@@ -186,6 +187,25 @@ async fn run_in(
     }
 }
 
+/// What it means that the agent could not be asked. An image's entry point gets the job's variables beside its command;
+/// scripts bring them along with their text, whose length is not bound.
+fn not_asked(error: &AgentError) -> StageFailure {
+    match error {
+        AgentError::Broken {
+            source:
+                FrameError::TooLong {
+                    kind: Kind::Request,
+                    len,
+                },
+            ..
+        } => configuration(format!(
+            "the job's variables are too large for the image's entry point: the command and they have {len} bytes, of \
+             which {MAX_CONTROL} are possible; put what is large into file variables"
+        )),
+        _ => system(chain(error)),
+    }
+}
+
 /// What a command that did not start, or was lost, means for the stage. A program of the image that is not there is
 /// the job's affair: it ends as in a shell.
 async fn not_started(error: &AgentError, io: &StageIo) -> Result<(), StageFailure> {
@@ -214,4 +234,32 @@ fn out_of_memory(kills: u64) -> String {
         "the VM ran out of memory and {kills} process(es) were killed; the job's variable MICROVM_MEM \
          (such as 4G) gives it more"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use vk_hub_proto::job::Failure;
+
+    use super::*;
+    use crate::agent::Operation;
+
+    #[test]
+    fn variables_that_an_entry_point_cannot_get_are_the_configurations_fault() {
+        let failed = |source| {
+            not_asked(&AgentError::Broken {
+                operation: Operation::Exec("entry".into()),
+                source,
+            })
+        };
+        let too_long = |kind| FrameError::TooLong {
+            kind,
+            len: 2_000_000,
+        };
+
+        let failure = failed(too_long(Kind::Request));
+        assert_eq!(failure.class, Failure::Configuration);
+        assert!(failure.message.contains("2000000"), "{}", failure.message);
+        assert_eq!(failed(too_long(Kind::Reply)).class, Failure::System);
+        assert_eq!(failed(FrameError::Truncated).class, Failure::System);
+    }
 }

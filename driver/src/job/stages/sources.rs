@@ -46,7 +46,12 @@ pub(super) async fn run(
     let (tree, files) = check_out(context, &environment, moment, &mut io).await?;
     go_on(&io)?;
     put(context, &environment, &tree, files, &mut io).await?;
-    drop(tree);
+    if let Err(error) = tree.remove().await {
+        tracing::warn!(
+            error = chain(&error),
+            "files of the checkout stay until the job ends"
+        );
+    }
     go_on(&io)?;
     hook(
         context,
@@ -72,7 +77,7 @@ async fn hook(
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
     let script = hook_script(name, &context.script(environment))
-        .map_err(|error| configuration(error.to_string()))?;
+        .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?;
     match script {
         Some(script) => script::run(context, script, io).await,
         None => Ok(()),
@@ -86,9 +91,6 @@ async fn check_out(
     io: &mut StageIo,
 ) -> Result<(Checkout, Vec<u8>), StageFailure> {
     let settings = environment.settings();
-    if settings.submodule_strategy == SubmoduleStrategy::Invalid {
-        return Err(system("unknown GIT_SUBMODULE_STRATEGY".to_owned()));
-    }
     let work_dir = context
         .work_dir()
         .ok_or_else(|| system("there is no folder to check out in".into()))?;
@@ -184,6 +186,7 @@ fn submodules<'a>(
     environment: &'a JobEnvironment,
 ) -> Option<Submodules<'a>> {
     let recursive = match settings.submodule_strategy {
+        // A job with an unknown one does not get here.
         SubmoduleStrategy::None | SubmoduleStrategy::Invalid => return None,
         SubmoduleStrategy::Normal => false,
         SubmoduleStrategy::Recursive => true,
