@@ -64,7 +64,7 @@ pub enum Event {
         /// How often.
         count: u64,
     },
-    /// A file that was chosen cannot be read and is left out, or its end is.
+    /// A file that was chosen cannot be read and is left out, or its end is; a large one, once for all that is missing.
     Ignored(String),
 }
 

@@ -311,7 +311,8 @@ fn files_that_change_are_taken_as_they_are_or_left_out_with_a_line() {
         let (bytes, _, lines) = pack(&selection, format, Level::Fast, 2);
 
         let gone = |name| format!("File ignored: open {name}: no such file or directory");
-        for line in [gone("b-gone"), gone("big-gone")] {
+        let shorter = "File ignored: read big-shrunk: the file became shorter".to_owned();
+        for line in [gone("b-gone"), gone("big-gone"), shorter] {
             assert_eq!(
                 lines.iter().filter(|it| **it == line).count(),
                 1,
@@ -339,6 +340,19 @@ fn files_that_change_are_taken_as_they_are_or_left_out_with_a_line() {
         assert!(read("big-shrunk").starts_with(&big[..5_000_000]));
         assert!(!out.path("big-gone").exists() && !out.path("e-folder").exists());
     }
+}
+
+#[test]
+fn a_raw_file_that_shrinks_is_sent_shorter_with_a_line() {
+    let tree = Tree::new();
+    tree.file("log", "long content");
+    let selection = all_of(tree.root());
+    tree.file("log", "long");
+
+    let (bytes, _, lines) = pack(&selection, Format::Raw, Level::Default, 2);
+
+    assert_eq!(bytes, b"long");
+    assert_eq!(lines, ["File ignored: read log: the file became shorter"]);
 }
 
 #[test]

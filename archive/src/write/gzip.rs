@@ -26,7 +26,11 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let selection = job.selection;
     let threads = job.threads;
     let spare = Spare::default();
-    let mut members = Members { job, open: None };
+    let mut members = Members {
+        job,
+        open: None,
+        told: false,
+    };
     pool::ordered(
         threads,
         Plan::new(selection, PIECE),
@@ -40,7 +44,7 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
         |packed| {
             let mut start = 0;
             for part in packed.parts {
-                let len = part.packed.as_ref().map_or(0, |(len, _)| *len);
+                let len = part.packed.as_ref().map_or(0, |member| member.len);
                 let bytes = packed.bytes.bytes().get(start..start + len);
                 members.take(part, bytes.unwrap_or_default())?;
                 start += len;
@@ -61,8 +65,17 @@ struct Packed {
 /// A piece of a file, or all of it.
 struct Part {
     piece: Piece,
-    /// How many bytes it has become, and the content's checksum.
-    packed: Result<(usize, Hasher), String>,
+    packed: Result<Member, String>,
+}
+
+/// What a piece has become.
+struct Member {
+    /// Bytes of it.
+    len: usize,
+    /// The content's checksum.
+    checksum: Hasher,
+    /// The line of a large file that became shorter.
+    shorter: Option<String>,
 }
 
 struct Packer<'a> {
@@ -94,7 +107,7 @@ impl Packer<'_> {
         Packed { bytes, parts }
     }
 
-    fn piece(&mut self, piece: Piece, out: &mut Buffer) -> Result<(usize, Hasher), String> {
+    fn piece(&mut self, piece: Piece, out: &mut Buffer) -> Result<Member, String> {
         let entry = self.selection.get(piece.entry).ok_or_else(String::new)?;
         let file = source::open(self.selection, &entry)?;
         let left = usize::try_from(entry.size - piece.offset).unwrap_or(usize::MAX);
@@ -106,11 +119,19 @@ impl Packer<'_> {
             piece.len.min(left),
             &mut self.content,
         )?;
+        let is_whole = piece.offset == 0 && piece.last;
+        let shorter = (!is_whole)
+            .then(|| source::check_len(&entry, self.content.len() as u64, piece.len as u64))
+            .flatten();
         let mut checksum = Hasher::new();
         checksum.update(self.content.bytes());
         let start = out.len();
         self.deflate.append(self.content.bytes(), piece.last, out);
-        Ok((out.len() - start, checksum))
+        Ok(Member {
+            len: out.len() - start,
+            checksum,
+            shorter,
+        })
     }
 }
 
@@ -118,23 +139,31 @@ struct Members<'a, 'b> {
     job: &'a mut Job<'b>,
     /// Checksum and size of the member that is being written. Combining needs the size's low bits only.
     open: Option<Hasher>,
+    /// Whether it was said that its file became shorter.
+    told: bool,
 }
 
 impl Members<'_, '_> {
     fn take(&mut self, part: Part, bytes: &[u8]) -> Result<(), WriteError> {
         let Part { piece, packed } = part;
         match packed {
-            Ok((_, checksum)) => {
+            Ok(member) => {
                 if piece.offset == 0
                     && let Some(entry) = self.job.selection.get(piece.entry)
                 {
                     self.job.out.write_all(&header(&entry))?;
                     self.open = Some(Hasher::new());
+                    self.told = false;
                 }
                 if let Some(open) = &mut self.open {
-                    open.combine(&checksum);
-                    self.job.written.bytes += checksum.total_len();
+                    open.combine(&member.checksum);
+                    self.job.written.bytes += member.checksum.total_len();
                     self.job.out.write_all(bytes)?;
+                    // One line for the file, not one for each piece that is short.
+                    if let Some(error) = member.shorter.filter(|_| !self.told) {
+                        self.told = true;
+                        self.job.ignored(error);
+                    }
                 }
                 if piece.last {
                     self.end()?;

@@ -55,7 +55,7 @@ pub struct Written {
 ///
 /// The bytes depend on the files, the format and the level alone, not on the number of threads. A file that has
 /// grown since it was chosen goes as long as it was then; one that has shrunk, shorter (a large one in a tar, filled
-/// up with zeros). Pipes, sockets and devices are left out.
+/// up with zeros), which is said of a large one and of a raw one. Pipes, sockets and devices are left out.
 ///
 /// # Errors
 ///

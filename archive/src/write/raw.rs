@@ -36,6 +36,9 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
         job.out.write_all(buffer.bytes())?;
         at += buffer.len() as u64;
     }
+    if let Some(error) = source::check_len(&entry, at, entry.size) {
+        job.ignored(error);
+    }
     job.written.entries = 1;
     job.written.bytes = at;
     Ok(())

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use nix::fcntl::OFlag;
 
 use crate::buffer::Buffer;
-use crate::gopath::path_error;
+use crate::gopath::{path_error, show};
 use crate::select::{Entry, Selection};
 
 /// Opens a file. The error is one line for people.
@@ -51,6 +51,11 @@ pub(super) fn read(
     };
     into.fill(filled);
     result
+}
+
+/// The line of a file, if of `wanted` bytes that it had only so many are there still.
+pub(super) fn check_len(entry: &Entry<'_>, got: u64, wanted: u64) -> Option<String> {
+    (got < wanted).then(|| format!("read {}: the file became shorter", show(entry.path)))
 }
 
 /// Reads a small file whole, up to the size that it had when it was chosen, to the end of `into`.

@@ -12,7 +12,6 @@ use super::plan::{Piece, Plan, Unit};
 use super::zip::append_zstd;
 use super::{Job, WriteError, pool, source};
 use crate::buffer::{Buffer, Spare};
-use crate::gopath::show;
 use crate::select::{Entry, EntryKind, Selection};
 
 /// Bytes of a frame's content.
@@ -34,7 +33,7 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let threads = job.threads;
     let level = job.level.zstd();
     let spare = Spare::default();
-    let mut sending = false;
+    let mut sending = Sending::default();
     pool::ordered(
         threads,
         Plan::new(selection, PIECE),
@@ -57,23 +56,34 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Passes a part on and gives its frame back; `sending` is whether the large file whose pieces come could be opened.
-fn take(job: &mut Job<'_>, part: Part, sending: &mut bool) -> Result<Buffer, WriteError> {
+/// The large file whose pieces come.
+#[derive(Default)]
+struct Sending {
+    /// Whether it could be opened.
+    open: bool,
+    /// Whether it was said that something of it is missing.
+    told: bool,
+}
+
+/// Passes a part on and gives its frame back.
+fn take(job: &mut Job<'_>, part: Part, sending: &mut Sending) -> Result<Buffer, WriteError> {
     let frame = part.frame?;
-    let mut ignored = part.ignored.into_iter();
-    if let Some(piece) = part.piece {
+    let mut told = false;
+    if let Some(piece) = &part.piece {
         if piece.offset == 0 {
-            *sending = part.entries > 0;
-        } else if !*sending {
-            // One line for the file, not one for each piece.
-            return Ok(frame);
+            *sending = Sending {
+                open: part.entries > 0,
+                told: false,
+            };
         }
+        // One line for the file, not one for each piece.
+        told = sending.told;
+        sending.told |= !part.ignored.is_empty();
     }
-    ignored.try_for_each(|error| {
+    for error in part.ignored.into_iter().filter(|_| !told) {
         job.ignored(error);
-        Ok::<(), WriteError>(())
-    })?;
-    if part.piece.is_none() || *sending {
+    }
+    if part.piece.is_none() || sending.open {
         job.out.write_all(frame.bytes())?;
         job.written.entries += part.entries;
         job.written.bytes += part.bytes;
@@ -198,11 +208,11 @@ impl Packer<'_> {
         let start = self.tar.len();
         if let Some(file) = file {
             match source::read(&file, entry, piece.offset, piece.len, &mut self.tar) {
-                Ok(()) if self.tar.len() - start < piece.len => {
-                    let error = format!("read {}: the file became shorter", show(entry.path));
-                    part.ignored.push(error);
+                Ok(()) => {
+                    let got = (self.tar.len() - start) as u64;
+                    part.ignored
+                        .extend(source::check_len(entry, got, piece.len as u64));
                 }
-                Ok(()) => {}
                 Err(error) => part.ignored.push(error),
             }
         }

@@ -56,6 +56,7 @@ pub(super) fn write(job: &mut Job<'_>, method: Method) -> Result<(), WriteError>
         spare: &spare,
         records: Vec::new(),
         open: None,
+        told: false,
     };
     pool::ordered(
         threads,
@@ -83,6 +84,8 @@ struct Packed {
     bytes: Buffer,
     checksum: Hasher,
     size: u64,
+    /// The line of a file that became shorter.
+    shorter: Option<String>,
 }
 
 /// One thread's tools.
@@ -190,6 +193,7 @@ impl<'a> Packer<'a> {
         let mut checksum = Hasher::new();
         checksum.update(content);
         let size = content.len() as u64;
+        let shorter = source::check_len(&entry, size, piece.len as u64);
         let mut bytes = self.spare.take();
         match &mut self.codec {
             Codec::Stored => std::mem::swap(&mut bytes, &mut self.content),
@@ -203,6 +207,7 @@ impl<'a> Packer<'a> {
             bytes,
             checksum,
             size,
+            shorter,
         })
     }
 }
@@ -252,6 +257,8 @@ struct Zip<'a, 'b> {
     records: Vec<Record>,
     /// The large file whose pieces come.
     open: Option<(Record, Hasher)>,
+    /// Whether it was said that it became shorter.
+    told: bool,
 }
 
 impl Zip<'_, '_> {
@@ -286,6 +293,11 @@ impl Zip<'_, '_> {
                     record.size += packed.size;
                     checksum.combine(&packed.checksum);
                     self.job.out.write_all(packed.bytes.bytes())?;
+                    // One line for the file, not one for each piece that is short.
+                    if let Some(error) = packed.shorter.filter(|_| !self.told) {
+                        self.told = true;
+                        self.job.ignored(error);
+                    }
                 }
                 self.spare.give(packed.bytes);
                 if piece.last {
@@ -324,6 +336,7 @@ impl Zip<'_, '_> {
         local_header(entry, &record, &mut header);
         self.job.out.write_all(&header)?;
         self.open = Some((record, Hasher::new()));
+        self.told = false;
         Ok(())
     }
 
