@@ -636,7 +636,11 @@ proptest! {
         let all = choose(tree.root(), &["**"], &[], false).0;
         let wanted: Vec<String> = all.into_iter().filter(|path| {
             let parts: Vec<_> = path.match_indices('/').map(|(at, _)| &path[..at]).chain([path.as_str()]).collect();
-            path != "." && parts.iter().any(|part| matcher.matches(part.as_bytes()))
+            match path.as_str() {
+                // Nothing but `**` matches the project itself, too.
+                "." => pattern.split('/').all(|part| part == "**"),
+                _ => parts.iter().any(|part| matcher.matches(part.as_bytes())),
+            }
         }).collect();
         // A path without letters of meaning is no pattern.
         prop_assume!(pattern.contains(['*', '?']));
