@@ -165,7 +165,7 @@ fn f4_a_value_that_the_script_makes_is_masked_plain_and_in_base64_over_two_lines
     let (_, wrapped) = text.split_once("wrapped:\n").unwrap();
     let lines: Vec<&str> = wrapped.lines().collect();
     assert!(lines[0].ends_with("[MASKED]"), "{text}");
-    let (_, reversed) = text.split_once("reversed: ").unwrap();
+    let (_, reversed) = text.rsplit_once("reversed: ").unwrap();
     let made: String = reversed.lines().next().unwrap().chars().rev().collect();
     assert_eq!(made.len(), 80, "{text}");
     assert!(

@@ -1,9 +1,9 @@
 //! What GitLab Runner's helper does with its environment, before it chooses files: it expands names and paths, and
 //! reads its own settings (facts, wire §3.2 and wire §4.5).
 //!
-//! The helper's environment is the job's variables and, over them, what a script wrote into `$GITLAB_ENV` (facts, build
-//! §2.4). It decides what is packed and under which name. Where things go to, and how they get there, it does not
-//! touch: no transfer of this host sees a job's `HTTPS_PROXY` or `SSL_CERT_FILE` (F59).
+//! The helper's environment is the job's variables and, over them, what a script wrote into `$GITLAB_ENV`
+//! (facts, build §2.4). It decides what is packed and under which name. Where things go to, and how they get there, it
+//! does not touch: no transfer of this host sees a job's `HTTPS_PROXY` or `SSL_CERT_FILE` (F59).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
