@@ -103,7 +103,7 @@ fn serve_one(agent: &Agent, host: &File) {
             Ok(summary) => Reply::Done(summary),
             Err(failure) => Reply::Failed(failure.into()),
         },
-        Request::Archive(request) => match archive::make(host, &request) {
+        Request::Archive(request) => match archive::make(agent, host, &request) {
             Ok(summary) => Reply::Archived(summary),
             Err(failure) => Reply::Failed(failure.into()),
         },

@@ -380,3 +380,28 @@ async fn severities_are_the_runners() {
 
     assert_eq!(severities, [Severity::Warning, Severity::Info]);
 }
+
+/// 38 MB of paths: the list goes on in a file, wherever the agent may make one.
+#[tokio::test]
+async fn more_paths_than_memory_takes_are_archived() {
+    let rehearsal = Rehearsal::start().await;
+    let project = tempfile::tempdir().unwrap();
+    let deep = format!("{}/", "d".repeat(250)).repeat(15);
+    let folder = project.path().join(&deep);
+    fs::create_dir_all(&folder).unwrap();
+    for number in 0..10_000 {
+        fs::File::create(folder.join(number.to_string())).unwrap();
+    }
+    let root = project.path().to_str().unwrap();
+    for format in [ArchiveFormat::Zip, ArchiveFormat::TarZstd] {
+        let request = of(root, &["d*"], format);
+
+        let (_, lines, summary) = archive(&rehearsal, request).await.unwrap();
+
+        assert_eq!(
+            lines,
+            ["Info d*: found 10015 matching artifact files and directories"]
+        );
+        assert_eq!(summary.entries, 10_015);
+    }
+}

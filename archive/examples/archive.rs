@@ -12,8 +12,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use vk_archive::{
-    ExtractOptions, Format, Level, Limits, Owner, Request, detect, extract_tar_zstd, extract_zip,
-    select, write,
+    ExtractOptions, Format, Level, Limits, Owner, Request, Spill, detect, extract_tar_zstd,
+    extract_zip, select, write,
 };
 
 fn main() {
@@ -48,12 +48,14 @@ fn create(format: &str, folder: &str, out: &str, options: &[&str]) {
     };
     let level = Level::parse(options.get(1).unwrap_or(&"default")).expect("a level");
     let mut say = |event: vk_archive::Event| eprintln!("{event}");
+    let spill = Spill::into_folder(std::env::temp_dir());
     let request = Request {
+        spill: Some(&spill),
         paths: &["**".to_owned()],
         ..Request::default()
     };
     let root = std::fs::canonicalize(folder).expect("the folder");
-    let selection = select(&root, &request, &mut say);
+    let selection = select(&root, &request, &mut say).expect("choosing files");
     let mut out = File::create(out).expect("the archive");
     let written = write(
         &selection,
@@ -65,6 +67,9 @@ fn create(format: &str, folder: &str, out: &str, options: &[&str]) {
     )
     .expect("writing the archive");
     eprintln!("{written:?}");
+    if selection.is_spilled() {
+        eprintln!("the list of files went on in a file");
+    }
 }
 
 fn extract(archive: &str, folder: &str, options: &[&str]) {

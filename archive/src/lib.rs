@@ -9,7 +9,7 @@
 //! `facts, wire §N` in comments cites the description of GitLab Runner.
 //!
 //! Both the guest's agent and the host use this: nothing here is asynchronous, and memory is bounded: some MiB a
-//! thread, and about 150 bytes for each file that is chosen or unpacked.
+//! thread, and about 150 bytes for each file that is unpacked, or chosen unless a [`Spill`] is given.
 
 mod buffer;
 mod event;
@@ -18,6 +18,7 @@ mod gopath;
 mod log;
 mod read;
 mod select;
+mod spill;
 mod write;
 
 pub use event::{Event, Severity};
@@ -29,4 +30,5 @@ pub use read::{
 pub use select::{Entry, EntryKind, Pattern, PatternError, Request, Selection, select};
 #[doc(hidden)]
 pub use select::{Index, ObjectFormat};
+pub use spill::{Spill, SpillError};
 pub use write::{WriteError, Written, write};

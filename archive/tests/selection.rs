@@ -27,10 +27,14 @@ fn choose(
         paths: &paths,
         exclude: &exclude,
         untracked,
+        ..Request::default()
     };
     let mut lines = Vec::new();
-    let selection = select(root, &request, &mut |event| lines.push(event.to_string()));
-    let paths = selection.iter().map(|entry| text(entry.path)).collect();
+    let selection = select(root, &request, &mut |event| lines.push(event.to_string())).unwrap();
+    let paths = selection
+        .iter()
+        .map(|entry| text(&entry.unwrap().path))
+        .collect();
     (paths, lines)
 }
 
@@ -414,11 +418,12 @@ fn what_is_chosen_says_what_it_is() {
         paths: &["*".to_owned()],
         ..Request::default()
     };
-    let selection = select(tree.root(), &request, &mut |_| {});
+    let selection = select(tree.root(), &request, &mut |_| {}).unwrap();
 
     let kinds: Vec<_> = selection
         .iter()
-        .map(|entry| (text(entry.path), entry.kind))
+        .map(Result::unwrap)
+        .map(|entry| (text(&entry.path), entry.kind))
         .collect();
     let wanted = [
         ("d", EntryKind::Folder),
@@ -427,7 +432,7 @@ fn what_is_chosen_says_what_it_is() {
         ("p", EntryKind::Other),
     ];
     assert_eq!(kinds, wanted.map(|(path, kind)| (path.to_owned(), kind)));
-    let file = selection.get(1).unwrap();
+    let file = selection.iter().nth(1).unwrap().unwrap();
     assert_eq!((file.mode, file.size), (0o100_750, 4));
 }
 

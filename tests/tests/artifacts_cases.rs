@@ -47,7 +47,8 @@ fn chosen(root: &Path, paths: &[&str], exclude: &[&str]) -> (Selection, Vec<Stri
     let mut lines = Vec::new();
     let selection = select(root, &request, &mut |event: Event| {
         lines.push(event.to_string());
-    });
+    })
+    .unwrap();
     (selection, lines)
 }
 
@@ -218,7 +219,7 @@ fn f54_patterns_choose_as_doublestar_does() {
         let (selection, lines) = chosen(root.path(), &[path], exclude);
         let names: Vec<String> = selection
             .iter()
-            .map(|entry| String::from_utf8_lossy(entry.path).into_owned())
+            .map(|entry| String::from_utf8_lossy(&entry.unwrap().path).into_owned())
             .collect();
         assert_eq!(names, expected, "{path} without {exclude:?}: {lines:?}");
         let is_warned = lines.iter().any(|line| line.contains("no matching files"));
@@ -237,7 +238,7 @@ fn f56_a_project_below_a_link_is_the_project() {
     for root in [above.join("p"), itself] {
         let absolute = root.join("kept").to_str().unwrap().to_owned();
         let (selection, lines) = chosen(&root, &["kept", &absolute], &[]);
-        let names: Vec<&[u8]> = selection.iter().map(|entry| entry.path).collect();
+        let names: Vec<Vec<u8>> = selection.iter().map(|entry| entry.unwrap().path).collect();
         assert_eq!(names, [b"kept".as_slice(), b"kept/f"], "{lines:?}");
 
         for outside in ["../x", "..", "/etc", "kept/../../x"] {

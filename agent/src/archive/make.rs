@@ -5,9 +5,10 @@ use std::io;
 use std::path::Path;
 
 use vk_agent_proto::{Archive, ArchiveSummary, FailureKind, FrameError};
-use vk_archive::{Request, WriteError, select, write};
+use vk_archive::{Request, Spill, SpillError, WriteError, select, write};
 
-use super::{format, level, say, threads};
+use super::{format, level, nameless, say, threads};
+use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::tree::{ARCHIVE, FrameWriter};
 
@@ -16,7 +17,11 @@ use crate::tree::{ARCHIVE, FrameWriter};
 /// # Errors
 ///
 /// [`Failure`]; the archive has no end then.
-pub(crate) fn make(host: &File, request: &Archive) -> Result<ArchiveSummary, Failure> {
+pub(crate) fn make(
+    agent: &Agent,
+    host: &File,
+    request: &Archive,
+) -> Result<ArchiveSummary, Failure> {
     let root = Path::new(&request.root);
     if !root.is_absolute() {
         return Err(Failure::new(
@@ -38,12 +43,18 @@ pub(crate) fn make(host: &File, request: &Archive) -> Result<ArchiveSummary, Fai
             deaf = say(host, &event);
         }
     };
+    // A rehearsal may not be allowed to write at the top.
+    let spill = Spill::into_folder(match nameless(&agent.scratch) {
+        Ok(_) => agent.scratch.as_path(),
+        Err(_) => root,
+    });
     let choice = Request {
         paths: &request.paths,
         exclude: &request.exclude,
         untracked: request.untracked,
+        spill: Some(&spill),
     };
-    let selection = select(root, &choice, &mut say);
+    let selection = select(root, &choice, &mut say).map_err(|error| unkept(&error))?;
     if selection.is_empty() {
         return Ok(ArchiveSummary::default());
     }
@@ -58,6 +69,7 @@ pub(crate) fn make(host: &File, request: &Archive) -> Result<ArchiveSummary, Fai
     );
     let written = written.map_err(|error| match error {
         WriteError::Output(error) => trouble(&error),
+        WriteError::Spill(error) => unkept(&error),
         error => Failure::new(FailureKind::CannotArchive, error.to_string()),
     })?;
     out.end().map_err(|error| trouble(&error))?;
@@ -66,4 +78,12 @@ pub(crate) fn make(host: &File, request: &Archive) -> Result<ArchiveSummary, Fai
         bytes: written.bytes,
         archive_bytes: written.archive_bytes,
     })
+}
+
+fn unkept(error: &SpillError) -> Failure {
+    let kind = match error {
+        SpillError::Full { .. } => FailureKind::DiskFull,
+        _ => FailureKind::Guest,
+    };
+    Failure::new(kind, error.to_string())
 }

@@ -3,8 +3,12 @@
 mod make;
 mod open;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
+use nix::fcntl::OFlag;
 use vk_agent_proto::frame::write_json;
 use vk_agent_proto::{ArchiveFormat, FrameError, Kind, Level, Line, Severity};
 use vk_archive::Event;
@@ -15,6 +19,16 @@ pub(crate) use open::open;
 /// Threads for an archive: one for each vCPU.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Makes a file without a name on the folder's disk.
+fn nameless(folder: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(OFlag::O_TMPFILE.bits())
+        .open(folder)
 }
 
 /// Sends a line for the job's trace.

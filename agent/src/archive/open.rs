@@ -1,18 +1,16 @@
 //! Opening an archive.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::fcntl::OFlag;
 use vk_agent_proto::{Extract, ExtractSummary, FailureKind};
 use vk_archive::{
     ExtractError, ExtractOptions, Extracted, Format, Limits, Owner, detect, extract_tar_zstd,
     extract_zip,
 };
 
-use super::{format, threads};
+use super::{format, nameless, threads};
 use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::server::error_line;
@@ -129,16 +127,6 @@ fn spool(agent: &Agent, mut archive: impl Read, dest: &Path) -> Result<File, Fai
         }
     }
     Ok(file)
-}
-
-/// Makes a file without a name on the folder's disk.
-fn nameless(folder: &Path) -> io::Result<File> {
-    fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(OFlag::O_TMPFILE.bits())
-        .open(folder)
 }
 
 /// An archive that may have so many bytes.

@@ -5,11 +5,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::collector::Collector;
 use super::pattern::Pattern;
 use super::selection::Selection;
 use super::{untracked, walk};
 use crate::event::Event;
 use crate::gopath::{clean, has_meta, in_project, path_error};
+use crate::spill::{Spill, SpillError};
 
 /// What to choose; variables are expanded already.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,30 +22,41 @@ pub struct Request<'a> {
     pub exclude: &'a [String],
     /// Whether files that git does not track are chosen, too.
     pub untracked: bool,
+    /// Where what is chosen goes on when it outgrows memory, and a zip's directory does; none: it stays there.
+    pub spill: Option<&'a Spill>,
 }
 
 /// Chooses files of the project at `root`, an absolute path, and says to `say` what the helper would log.
 ///
 /// Symbolic links are followed where a path names them or folders of a pattern's literal beginning are ones; what
-/// is found below is never entered through a link. Nothing here fails: what cannot be looked at is warned of.
-pub fn select(root: &Path, request: &Request<'_>, say: &mut dyn FnMut(Event)) -> Selection {
+/// is found below is never entered through a link. What cannot be looked at is warned of. Of a path that is chosen twice, it
+/// counts what was seen the first time.
+///
+/// # Errors
+///
+/// [`SpillError`], never without [`Request::spill`].
+pub fn select(
+    root: &Path,
+    request: &Request<'_>,
+    say: &mut dyn FnMut(Event),
+) -> Result<Selection, SpillError> {
     let root_bytes = clean(root.as_os_str().as_bytes());
     let mut chooser = Chooser {
         rules: Rules::new(&root_bytes, request.exclude),
-        selection: Selection::new(root),
+        collector: Collector::new(root, request.spill),
         say,
     };
     for path in request.paths {
         chooser.path(&root_bytes, path);
-        chooser.selection.tidy();
+        chooser.collector.tidy()?;
     }
     if request.untracked {
         chooser.untracked();
-        chooser.selection.tidy();
+        chooser.collector.tidy()?;
     }
     let Chooser {
         rules,
-        selection,
+        collector,
         say,
     } = chooser;
     for (rule, count) in rules.hits() {
@@ -52,13 +65,13 @@ pub fn select(root: &Path, request: &Request<'_>, say: &mut dyn FnMut(Event)) ->
             count,
         });
     }
-    selection
+    collector.finish()
 }
 
 /// The state of one choice.
 pub(super) struct Chooser<'a> {
     rules: Rules<'a>,
-    pub(super) selection: Selection,
+    pub(super) collector: Collector,
     say: &'a mut dyn FnMut(Event),
 }
 
@@ -112,7 +125,7 @@ impl Chooser<'_> {
         }
         match meta {
             Ok(meta) => {
-                self.selection.push(path, &meta);
+                self.collector.push(path, &meta);
                 times
             }
             Err(error) => {

@@ -3,8 +3,11 @@
 //! What comes out is a set: each path once, in the order of its bytes.
 
 mod chooser;
+mod collector;
 mod index;
+mod list;
 mod pattern;
+mod runs;
 mod selection;
 mod untracked;
 mod walk;

@@ -1,10 +1,11 @@
 //! What was chosen.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::list::List;
+use super::runs::Run;
 use crate::gopath::as_path;
+use crate::spill::{Spill, SpillError};
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,10 +21,10 @@ pub enum EntryKind {
 }
 
 /// One file, folder or link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
     /// Relative to the project, which itself is `.`; parts are separated by single slashes.
-    pub path: &'a [u8],
+    pub path: Vec<u8>,
     /// What it is.
     pub kind: EntryKind,
     /// As stat(2) has it, type included.
@@ -42,76 +43,20 @@ pub struct Entry<'a> {
 #[derive(Debug)]
 pub struct Selection {
     root: PathBuf,
-    /// All paths, one behind the other.
-    names: Vec<u8>,
-    items: Vec<Item>,
+    spill: Option<Spill>,
+    kept: Kept,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Item {
-    /// Where its path begins.
-    start: usize,
-    /// Length of its path; the kernel takes none over 4 KiB.
-    len: u16,
-    kind: EntryKind,
-    mode: u32,
-    size: u64,
-    mtime: i64,
-    uid: u32,
-    gid: u32,
+/// Where the entries are.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Memory(List),
+    Spilled(Run),
 }
 
 impl Selection {
-    /// Nothing yet, of the project at `root`.
-    pub(super) fn new(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            names: Vec::new(),
-            items: Vec::new(),
-        }
-    }
-
-    /// Takes one more.
-    pub(super) fn push(&mut self, path: &[u8], meta: &Metadata) {
-        let kind = meta.file_type();
-        self.items.push(Item {
-            start: self.names.len(),
-            len: u16::try_from(path.len()).unwrap_or(u16::MAX),
-            kind: if kind.is_file() {
-                EntryKind::File
-            } else if kind.is_dir() {
-                EntryKind::Folder
-            } else if kind.is_symlink() {
-                EntryKind::Symlink
-            } else {
-                EntryKind::Other
-            },
-            mode: meta.mode(),
-            size: if kind.is_file() { meta.len() } else { 0 },
-            mtime: meta.mtime(),
-            uid: meta.uid(),
-            gid: meta.gid(),
-        });
-        self.names.extend_from_slice(path);
-    }
-
-    /// Sorts, and leaves one of each path.
-    pub(super) fn tidy(&mut self) {
-        let names = &self.names;
-        let name = |item: &Item| names.get(item.start..item.start + usize::from(item.len));
-        self.items.sort_by(|one, other| name(one).cmp(&name(other)));
-        self.items.dedup_by(|one, other| name(one) == name(other));
-        let held: usize = self.items.iter().map(|item| usize::from(item.len)).sum();
-        // Paths chosen again and again would pile up.
-        if held * 2 < self.names.len() {
-            let mut kept = Vec::with_capacity(held);
-            for item in &mut self.items {
-                let range = item.start..item.start + usize::from(item.len);
-                item.start = kept.len();
-                kept.extend_from_slice(self.names.get(range).unwrap_or_default());
-            }
-            self.names = kept;
-        }
+    pub(super) fn new(root: PathBuf, spill: Option<Spill>, kept: Kept) -> Self {
+        Self { root, spill, kept }
     }
 
     /// The project's folder.
@@ -123,41 +68,41 @@ impl Selection {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.items.len()
+        match &self.kept {
+            Kept::Memory(list) => list.len(),
+            Kept::Spilled(run) => run.len(),
+        }
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len() == 0
     }
 
-    /// One by its number.
+    /// All, in order. An error, which only those that are kept in a file can have, is the last.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Entry, SpillError>> {
+        let (list, run) = match &self.kept {
+            Kept::Memory(list) => (Some(list), None),
+            Kept::Spilled(run) => (None, Some(run)),
+        };
+        let list = list.into_iter().flat_map(List::iter).map(Ok);
+        list.chain(run.into_iter().flat_map(Run::iter))
+    }
+
+    /// Whether the entries are kept in a file.
     #[must_use]
-    pub fn get(&self, number: usize) -> Option<Entry<'_>> {
-        self.items.get(number).map(|item| self.entry(item))
+    pub fn is_spilled(&self) -> bool {
+        matches!(self.kept, Kept::Spilled(_))
     }
 
-    /// All, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.items.iter().map(|item| self.entry(item))
+    /// Where lists go on that outgrow memory.
+    pub(crate) fn spill(&self) -> Option<&Spill> {
+        self.spill.as_ref()
     }
 
     /// Where an entry lies.
     pub(crate) fn place(&self, path: &[u8]) -> PathBuf {
         self.root.join(as_path(path))
-    }
-
-    fn entry(&self, item: &Item) -> Entry<'_> {
-        let range = item.start..item.start + usize::from(item.len);
-        Entry {
-            path: self.names.get(range).unwrap_or_default(),
-            kind: item.kind,
-            mode: item.mode,
-            size: item.size,
-            mtime: item.mtime,
-            uid: item.uid,
-            gid: item.gid,
-        }
     }
 }

@@ -33,10 +33,10 @@ pub(super) enum UntrackedError {
 ///
 /// [`UntrackedError`].
 pub(super) fn untracked(chooser: &mut Chooser<'_>, count: &mut u64) -> Result<(), UntrackedError> {
-    let index = read_index(chooser.selection.root())?;
+    let index = read_index(chooser.collector.root())?;
     let mut waiting = vec![b".".to_vec()];
     while let Some(folder) = waiting.pop() {
-        let place = chooser.selection.place(&folder);
+        let place = chooser.collector.place(&folder);
         let entries = match fs::read_dir(place) {
             Ok(entries) => entries,
             Err(error) => {

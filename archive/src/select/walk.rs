@@ -26,7 +26,7 @@ struct Waiting {
 ///
 /// It must exist with links followed (facts, wire §3.3: a dangling link is no match).
 pub(super) fn literal(chooser: &mut Chooser<'_>, path: &[u8]) -> u64 {
-    let place = chooser.selection.place(path);
+    let place = chooser.collector.place(path);
     match fs::metadata(&place) {
         Ok(_) => {}
         Err(error) => {
@@ -61,7 +61,7 @@ pub(super) fn literal(chooser: &mut Chooser<'_>, path: &[u8]) -> u64 {
 pub(super) fn pattern(chooser: &mut Chooser<'_>, path: &[u8]) -> Result<u64, PatternError> {
     let (base, rest) = split(path);
     let pattern = Pattern::new(rest)?;
-    let place = chooser.selection.place(&base);
+    let place = chooser.collector.place(&base);
     if !fs::metadata(&place).is_ok_and(|meta| meta.is_dir()) {
         return Ok(0);
     }
@@ -100,7 +100,7 @@ fn folders(chooser: &mut Chooser<'_>, pattern: Option<&Pattern>, top: Waiting) -
     let mut count = 0;
     let mut waiting = vec![top];
     while let Some(folder) = waiting.pop() {
-        let place = chooser.selection.place(&folder.path);
+        let place = chooser.collector.place(&folder.path);
         let entries = match fs::read_dir(place) {
             Ok(entries) => entries,
             Err(error) => {

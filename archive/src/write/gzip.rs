@@ -1,12 +1,13 @@
 //! Gzip members (RFC 1952), one for each file (facts, wire §3.4.4).
 
 use std::io::Write;
+use std::sync::Arc;
 
 use crc32fast::Hasher;
 
 use super::deflate::{Deflate, NOTHING};
-use super::plan::{Piece, Plan, Unit};
-use super::{Job, WriteError, check_regular, pool, source};
+use super::plan::{self, Piece, Unit};
+use super::{Job, WriteError, check_regular, source};
 use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, Selection};
 
@@ -31,9 +32,10 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
         open: None,
         told: false,
     };
-    pool::ordered(
+    plan::ordered(
+        selection,
+        PIECE,
         threads,
-        Plan::new(selection, PIECE),
         || Packer {
             selection,
             spare: &spare,
@@ -90,8 +92,9 @@ impl Packer<'_> {
         let pieces = match unit {
             Unit::Piece(piece) => vec![piece],
             Unit::Batch(entries) => entries
+                .into_iter()
                 .map(|entry| Piece {
-                    entry,
+                    entry: Arc::new(entry),
                     offset: 0,
                     len: PIECE,
                     last: true,
@@ -100,28 +103,28 @@ impl Packer<'_> {
         };
         let mut bytes = self.spare.take();
         let parts = pieces.into_iter().map(|piece| Part {
+            packed: self.piece(&piece, &mut bytes),
             piece,
-            packed: self.piece(piece, &mut bytes),
         });
         let parts = parts.collect();
         Packed { bytes, parts }
     }
 
-    fn piece(&mut self, piece: Piece, out: &mut Buffer) -> Result<Member, String> {
-        let entry = self.selection.get(piece.entry).ok_or_else(String::new)?;
-        let file = source::open(self.selection, &entry)?;
+    fn piece(&mut self, piece: &Piece, out: &mut Buffer) -> Result<Member, String> {
+        let entry = &*piece.entry;
+        let file = source::open(self.selection, entry)?;
         let left = usize::try_from(entry.size - piece.offset).unwrap_or(usize::MAX);
         self.content.clear();
         source::read(
             &file,
-            &entry,
+            entry,
             piece.offset,
             piece.len.min(left),
             &mut self.content,
         )?;
         let is_whole = piece.offset == 0 && piece.last;
         let shorter = (!is_whole)
-            .then(|| source::check_len(&entry, self.content.len() as u64, piece.len as u64))
+            .then(|| source::check_len(entry, self.content.len() as u64, piece.len as u64))
             .flatten();
         let mut checksum = Hasher::new();
         checksum.update(self.content.bytes());
@@ -148,10 +151,8 @@ impl Members<'_, '_> {
         let Part { piece, packed } = part;
         match packed {
             Ok(member) => {
-                if piece.offset == 0
-                    && let Some(entry) = self.job.selection.get(piece.entry)
-                {
-                    self.job.out.write_all(&header(&entry))?;
+                if piece.offset == 0 {
+                    self.job.out.write_all(&header(&piece.entry))?;
                     self.open = Some(Hasher::new());
                     self.told = false;
                 }
@@ -194,7 +195,7 @@ impl Members<'_, '_> {
     }
 }
 
-fn header(entry: &Entry<'_>) -> Vec<u8> {
+fn header(entry: &Entry) -> Vec<u8> {
     // Deflate; name and comment follow; made on an unknown system, as Go says.
     let mut out = vec![0x1f, 0x8b, 8, 0x18];
     let mtime = u32::try_from(entry.mtime).unwrap_or_default();
@@ -205,7 +206,7 @@ fn header(entry: &Entry<'_>) -> Vec<u8> {
         .path
         .get(slash.map_or(0, |at| at + 1)..)
         .unwrap_or_default();
-    for text in [base, entry.path] {
+    for text in [base, &entry.path] {
         out.extend(field(text));
         out.push(0);
     }

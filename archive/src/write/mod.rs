@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::format::{Format, Level};
 use crate::gopath::show;
 use crate::select::{EntryKind, Selection};
+use crate::spill::SpillError;
 
 /// Most threads that are used: each holds up to 12 MiB (facts of this crate: a part, its compressed form and zstd's
 /// tables), and an agent should stay below 128 MiB.
@@ -38,6 +39,9 @@ pub enum WriteError {
     /// The archive's bytes cannot be passed on.
     #[error("cannot write the archive")]
     Output(#[from] io::Error),
+    /// The list of what is to be written cannot be kept or read.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
 }
 
 /// What an archive holds.
@@ -119,10 +123,13 @@ impl Job<'_> {
 
 /// Gzip and raw take regular files only.
 fn check_regular(selection: &Selection) -> Result<(), WriteError> {
-    match selection.iter().find(|entry| entry.kind != EntryKind::File) {
-        Some(entry) => Err(WriteError::NotRegular(show(entry.path).into_owned())),
-        None => Ok(()),
+    for entry in selection.iter() {
+        let entry = entry?;
+        if entry.kind != EntryKind::File {
+            return Err(WriteError::NotRegular(show(&entry.path).into_owned()));
+        }
     }
+    Ok(())
 }
 
 struct Counted<'a> {

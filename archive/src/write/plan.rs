@@ -1,9 +1,11 @@
 //! Cuts a selection into pieces of work. How it is cut depends on the selection alone, so that an archive is the
 //! same whatever the number of threads.
 
-use std::ops::Range;
+use std::sync::Arc;
 
+use super::{WriteError, pool};
 use crate::select::{Entry, EntryKind, Selection};
+use crate::spill::SpillError;
 
 /// Entries in one batch at most.
 const MOST_ENTRIES: usize = 2000;
@@ -11,17 +13,17 @@ const MOST_ENTRIES: usize = 2000;
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Whole entries, by their numbers.
-    Batch(Range<usize>),
+    /// Whole entries.
+    Batch(Vec<Entry>),
     /// A part of a large file.
     Piece(Piece),
 }
 
 /// A part of a large file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Number of the file's entry.
-    pub(super) entry: usize,
+    /// The file.
+    pub(super) entry: Arc<Entry>,
     /// Where the part begins.
     pub(super) offset: u64,
     /// Its length in bytes.
@@ -30,62 +32,107 @@ pub(super) struct Piece {
     pub(super) last: bool,
 }
 
-/// Cuts a selection.
-pub(super) struct Plan<'a> {
-    selection: &'a Selection,
-    /// Number of the next entry.
-    next: usize,
-    /// How much of it is planned, if it is a large file.
-    offset: u64,
-    /// Files over this many bytes are cut into pieces of so many, batches have no more.
+/// Cuts a selection into units of `size` bytes, does `work` on so many threads, each with a state of its own, and gives
+/// the results to `sink` in the order of the entries.
+///
+/// # Errors
+///
+/// The sink's first one, or [`WriteError::Spill`].
+pub(super) fn ordered<S, O: Send>(
+    selection: &Selection,
     size: usize,
+    threads: usize,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, Unit) -> O + Sync,
+    sink: impl FnMut(O) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    let mut plan = Plan::new(selection.iter(), size);
+    pool::ordered(threads, &mut plan, state, work, sink)?;
+    plan.failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(selection: &'a Selection, size: usize) -> Self {
+/// Cuts entries.
+struct Plan<I> {
+    entries: I,
+    /// The next one, if it was read.
+    next: Option<Entry>,
+    /// The large file that is being cut, and how much of it is planned.
+    large: Option<(Arc<Entry>, u64)>,
+    /// Files over this many bytes are cut into pieces of so many, batches have no more.
+    size: usize,
+    /// Why there are no more entries.
+    failed: Option<SpillError>,
+}
+
+impl<I: Iterator<Item = Result<Entry, SpillError>>> Plan<I> {
+    fn new(entries: I, size: usize) -> Self {
         Self {
-            selection,
-            next: 0,
-            offset: 0,
+            entries,
+            next: None,
+            large: None,
             size,
+            failed: None,
         }
     }
 
-    fn is_large(&self, entry: &Entry<'_>) -> bool {
+    fn entry(&mut self) -> Option<Entry> {
+        if self.next.is_some() {
+            return self.next.take();
+        }
+        match self.entries.next()? {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                self.failed = Some(error);
+                None
+            }
+        }
+    }
+
+    fn is_large(&self, entry: &Entry) -> bool {
         entry.kind == EntryKind::File && entry.size > self.size as u64
+    }
+
+    fn piece(&mut self, entry: Arc<Entry>, offset: u64) -> Piece {
+        let left = entry.size - offset;
+        let piece = Piece {
+            entry,
+            offset,
+            len: usize::try_from(left).unwrap_or(usize::MAX).min(self.size),
+            last: left <= self.size as u64,
+        };
+        if !piece.last {
+            self.large = Some((Arc::clone(&piece.entry), offset + piece.len as u64));
+        }
+        piece
+    }
+
+    fn batch(&mut self, first: Entry) -> Vec<Entry> {
+        let mut held = first.size;
+        let mut batch = vec![first];
+        while let Some(entry) = self.entry() {
+            held += entry.size;
+            if self.is_large(&entry) || held > self.size as u64 || batch.len() == MOST_ENTRIES {
+                self.next = Some(entry);
+                break;
+            }
+            batch.push(entry);
+        }
+        batch
     }
 }
 
-impl Iterator for Plan<'_> {
+impl<I: Iterator<Item = Result<Entry, SpillError>>> Iterator for Plan<I> {
     type Item = Unit;
 
     fn next(&mut self) -> Option<Unit> {
-        let first = self.selection.get(self.next)?;
-        if self.is_large(&first) {
-            let left = first.size - self.offset;
-            let piece = Piece {
-                entry: self.next,
-                offset: self.offset,
-                len: usize::try_from(left).unwrap_or(usize::MAX).min(self.size),
-                last: left <= self.size as u64,
-            };
-            self.offset += piece.len as u64;
-            if piece.last {
-                self.next += 1;
-                self.offset = 0;
-            }
-            return Some(Unit::Piece(piece));
+        if let Some((entry, offset)) = self.large.take() {
+            return Some(Unit::Piece(self.piece(entry, offset)));
         }
-        let start = self.next;
-        let mut held = 0;
-        while let Some(entry) = self.selection.get(self.next) {
-            held += entry.size;
-            let full = held > self.size as u64 || self.next - start == MOST_ENTRIES;
-            if self.is_large(&entry) || (full && self.next > start) {
-                break;
-            }
-            self.next += 1;
-        }
-        Some(Unit::Batch(start..self.next))
+        let first = self.entry()?;
+        Some(if self.is_large(&first) {
+            Unit::Piece(self.piece(Arc::new(first), 0))
+        } else {
+            Unit::Batch(self.batch(first))
+        })
     }
 }

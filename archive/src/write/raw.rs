@@ -18,7 +18,7 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
         return Err(WriteError::SeveralAsRaw);
     }
     check_regular(job.selection)?;
-    let Some(entry) = job.selection.get(0) else {
+    let Some(entry) = job.selection.iter().next().transpose()? else {
         return Ok(());
     };
     let file = source::open(job.selection, &entry).map_err(WriteError::Unreadable)?;

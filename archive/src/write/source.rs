@@ -12,14 +12,14 @@ use crate::gopath::{path_error, show};
 use crate::select::{Entry, Selection};
 
 /// Opens a file. The error is one line for people.
-pub(super) fn open(selection: &Selection, entry: &Entry<'_>) -> Result<File, String> {
-    let failed = |error| path_error("open", entry.path, &error);
+pub(super) fn open(selection: &Selection, entry: &Entry) -> Result<File, String> {
+    let failed = |error| path_error("open", &entry.path, &error);
     // A pipe that took the file's place must not hold us up, nor a link lead elsewhere.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = fs::OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits())
-        .open(selection.place(entry.path))
+        .open(selection.place(&entry.path))
         .map_err(failed)?;
     if file.metadata().map_err(failed)?.is_file() {
         Ok(file)
@@ -31,7 +31,7 @@ pub(super) fn open(selection: &Selection, entry: &Entry<'_>) -> Result<File, Str
 /// Reads so many bytes of a file, fewer if it ends before, to the end of `into`.
 pub(super) fn read(
     file: &File,
-    entry: &Entry<'_>,
+    entry: &Entry,
     offset: u64,
     len: usize,
     into: &mut Buffer,
@@ -46,7 +46,7 @@ pub(super) fn read(
             Ok(0) => break Ok(()),
             Ok(got) => filled += got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => break Err(path_error("read", entry.path, &error)),
+            Err(error) => break Err(path_error("read", &entry.path, &error)),
         }
     };
     into.fill(filled);
@@ -54,14 +54,14 @@ pub(super) fn read(
 }
 
 /// The line of a file, if of `wanted` bytes that it had only so many are there still.
-pub(super) fn check_len(entry: &Entry<'_>, got: u64, wanted: u64) -> Option<String> {
-    (got < wanted).then(|| format!("read {}: the file became shorter", show(entry.path)))
+pub(super) fn check_len(entry: &Entry, got: u64, wanted: u64) -> Option<String> {
+    (got < wanted).then(|| format!("read {}: the file became shorter", show(&entry.path)))
 }
 
 /// Reads a small file whole, up to the size that it had when it was chosen, to the end of `into`.
 pub(super) fn read_whole(
     selection: &Selection,
-    entry: &Entry<'_>,
+    entry: &Entry,
     into: &mut Buffer,
 ) -> Result<(), String> {
     let file = open(selection, entry)?;
@@ -75,8 +75,8 @@ pub(super) fn read_whole(
 }
 
 /// Where a link leads.
-pub(super) fn target(selection: &Selection, entry: &Entry<'_>) -> Result<Vec<u8>, String> {
-    fs::read_link(selection.place(entry.path))
+pub(super) fn target(selection: &Selection, entry: &Entry) -> Result<Vec<u8>, String> {
+    fs::read_link(selection.place(&entry.path))
         .map(|target| target.into_os_string().into_vec())
-        .map_err(|error| path_error("readlink", entry.path, &error))
+        .map_err(|error| path_error("readlink", &entry.path, &error))
 }

@@ -8,9 +8,9 @@ use std::io::Write;
 use tar::{EntryType, Header};
 use zstd::bulk::Compressor;
 
-use super::plan::{Piece, Plan, Unit};
+use super::plan::{self, Piece, Unit};
 use super::zip::append_zstd;
-use super::{Job, WriteError, pool, source};
+use super::{Job, WriteError, source};
 use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, EntryKind, Selection};
 
@@ -34,9 +34,10 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let level = job.level.zstd();
     let spare = Spare::default();
     let mut sending = Sending::default();
-    pool::ordered(
+    plan::ordered(
+        selection,
+        PIECE,
         threads,
-        Plan::new(selection, PIECE),
         || Packer {
             selection,
             spare: &spare,
@@ -120,9 +121,9 @@ impl Packer<'_> {
         self.tar.clear();
         match unit {
             Unit::Batch(entries) => {
-                for number in entries {
+                for entry in &entries {
                     let start = self.tar.len();
-                    match self.whole(number) {
+                    match self.whole(entry) {
                         Ok(None) => {}
                         Ok(Some(size)) => {
                             part.entries += 1;
@@ -136,10 +137,8 @@ impl Packer<'_> {
                 }
             }
             Unit::Piece(piece) => {
+                self.piece(&piece, &mut part);
                 part.piece = Some(piece);
-                if let Some(entry) = self.selection.get(piece.entry) {
-                    self.piece(&entry, piece, &mut part);
-                }
             }
         }
         part.frame = match &mut self.zstd {
@@ -154,31 +153,29 @@ impl Packer<'_> {
     }
 
     /// Appends a whole entry, and says its size; none if its kind is left out.
-    fn whole(&mut self, number: usize) -> Result<Option<u64>, String> {
-        let Some(entry) = self.selection.get(number) else {
-            return Ok(None);
-        };
+    fn whole(&mut self, entry: &Entry) -> Result<Option<u64>, String> {
+        let path = entry.path.as_slice();
         match entry.kind {
             EntryKind::Other => return Ok(None),
             EntryKind::Folder => {
-                let name = [entry.path, b"/"].concat();
-                self.header(&entry, EntryType::Directory, &name, b"", 0);
+                let name = [path, b"/"].concat();
+                self.header(entry, EntryType::Directory, &name, b"", 0);
             }
             EntryKind::Symlink => {
-                let target = source::target(self.selection, &entry)?;
-                self.header(&entry, EntryType::Symlink, entry.path, &target, 0);
+                let target = source::target(self.selection, entry)?;
+                self.header(entry, EntryType::Symlink, path, &target, 0);
             }
             EntryKind::File => {
                 // How much there is shows only when it has been read: room for the header first.
                 let start = self.tar.len();
-                self.header(&entry, EntryType::Regular, entry.path, b"", entry.size);
+                self.header(entry, EntryType::Regular, path, b"", entry.size);
                 let content = self.tar.len();
-                source::read_whole(self.selection, &entry, &mut self.tar)?;
+                source::read_whole(self.selection, entry, &mut self.tar)?;
                 let size = self.tar.len() - content;
                 if size as u64 != entry.size {
                     let content = self.tar.bytes_mut(content).to_vec();
                     self.tar.truncate(start);
-                    self.header(&entry, EntryType::Regular, entry.path, b"", size as u64);
+                    self.header(entry, EntryType::Regular, path, b"", size as u64);
                     self.tar.extend(&content);
                 }
                 self.pad();
@@ -189,7 +186,8 @@ impl Packer<'_> {
     }
 
     /// Appends a piece of a large file; what is not there any more is zeros.
-    fn piece(&mut self, entry: &Entry<'_>, piece: Piece, part: &mut Part) {
+    fn piece(&mut self, piece: &Piece, part: &mut Part) {
+        let entry = &*piece.entry;
         let file = match source::open(self.selection, entry) {
             Ok(file) => Some(file),
             Err(error) => {
@@ -203,7 +201,7 @@ impl Packer<'_> {
         if piece.offset == 0 {
             part.entries = 1;
             part.bytes = entry.size;
-            self.header(entry, EntryType::Regular, entry.path, b"", entry.size);
+            self.header(entry, EntryType::Regular, &entry.path, b"", entry.size);
         }
         let start = self.tar.len();
         if let Some(file) = file {
@@ -233,14 +231,7 @@ impl Packer<'_> {
     }
 
     /// Appends an entry's header, with GNU's entries for long names in front.
-    fn header(
-        &mut self,
-        entry: &Entry<'_>,
-        kind: EntryType,
-        name: &[u8],
-        target: &[u8],
-        size: u64,
-    ) {
+    fn header(&mut self, entry: &Entry, kind: EntryType, name: &[u8], target: &[u8], size: u64) {
         for (text, kind) in [
             (target, EntryType::GNULongLink),
             (name, EntryType::GNULongName),

@@ -3,22 +3,26 @@
 //! Small files are compressed many at a time by one thread, which knows their sizes before it writes their headers.
 //! Large ones are cut into pieces for all threads; their sizes stand behind them.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use crc32fast::Hasher;
 use zstd::bulk::Compressor;
 
 use super::deflate::{Deflate, NOTHING};
-use super::plan::{Piece, Plan, Unit};
+use super::plan::{self, Piece, Unit};
 use super::zip_records::{
     DEFLATED, Record, STORED, ZSTD, central_header, descriptor, local_header, write_end,
 };
-use super::{Job, WriteError, pool, source};
+use super::{Job, WriteError, source};
 use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, EntryKind, Selection};
+use crate::spill::Spool;
 
 /// Bytes of a batch or piece. Deflate looks back 32 KiB, so that cuts cost next to nothing.
 const PIECE: usize = 2 << 20;
+
+/// Bytes of the directory that are copied at once.
+const COPY: usize = 256 << 10;
 
 /// How files are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +58,18 @@ pub(super) fn write(job: &mut Job<'_>, method: Method) -> Result<(), WriteError>
         job,
         method,
         spare: &spare,
-        records: Vec::new(),
+        directory: Spool::new(
+            selection.spill(),
+            selection.spill().map_or(0, |spill| spill.memory / 4),
+        ),
+        count: 0,
         open: None,
         told: false,
     };
-    pool::ordered(
+    plan::ordered(
+        selection,
+        PIECE,
         threads,
-        Plan::new(selection, PIECE),
         || Packer::new(selection, method, &spare),
         Packer::work,
         |part| zip.take(part),
@@ -73,7 +82,7 @@ enum Part {
     Batch {
         bytes: Buffer,
         /// With offsets from the start of the bytes.
-        records: Vec<Record>,
+        records: Vec<(Entry, Record)>,
         ignored: Vec<String>,
     },
     Piece(Piece, Result<Packed, String>),
@@ -121,14 +130,17 @@ impl<'a> Packer<'a> {
 
     fn work(&mut self, unit: Unit) -> Part {
         match unit {
-            Unit::Piece(piece) => Part::Piece(piece, self.piece(piece)),
+            Unit::Piece(piece) => {
+                let packed = self.piece(&piece);
+                Part::Piece(piece, packed)
+            }
             Unit::Batch(entries) => {
                 let mut bytes = self.spare.take();
                 let mut records = Vec::with_capacity(entries.len());
                 let mut ignored = Vec::new();
-                for number in entries {
-                    match self.whole(number, &mut bytes) {
-                        Ok(record) => records.extend(record),
+                for entry in entries {
+                    match self.whole(&entry, &mut bytes) {
+                        Ok(record) => records.extend(record.map(|record| (entry, record))),
                         Err(error) => ignored.push(error),
                     }
                 }
@@ -142,22 +154,16 @@ impl<'a> Packer<'a> {
     }
 
     /// Appends a whole entry; none if its kind is left out.
-    fn whole(&mut self, number: usize, out: &mut Buffer) -> Result<Option<Record>, String> {
-        let Some(entry) = self.selection.get(number) else {
-            return Ok(None);
-        };
+    fn whole(&mut self, entry: &Entry, out: &mut Buffer) -> Result<Option<Record>, String> {
         self.content.clear();
         match entry.kind {
             EntryKind::Other => return Ok(None),
             EntryKind::Folder => {}
-            EntryKind::Symlink => self
-                .content
-                .extend(&source::target(self.selection, &entry)?),
-            EntryKind::File => source::read_whole(self.selection, &entry, &mut self.content)?,
+            EntryKind::Symlink => self.content.extend(&source::target(self.selection, entry)?),
+            EntryKind::File => source::read_whole(self.selection, entry, &mut self.content)?,
         }
         let content = self.content.bytes();
         let mut record = Record {
-            entry: number,
             offset: out.len() as u64,
             packed: content.len() as u64,
             size: content.len() as u64,
@@ -168,7 +174,7 @@ impl<'a> Packer<'a> {
         // A header's length does not depend on what it says of the content, which comes first.
         let start = out.len();
         self.header.clear();
-        local_header(&entry, &record, &mut self.header);
+        local_header(entry, &record, &mut self.header);
         out.extend(&self.header);
         if entry.kind == EntryKind::File {
             record.method = self.codec.append_file(content, out);
@@ -177,23 +183,23 @@ impl<'a> Packer<'a> {
         }
         record.packed = (out.len() - start - self.header.len()) as u64;
         self.header.clear();
-        local_header(&entry, &record, &mut self.header);
+        local_header(entry, &record, &mut self.header);
         for (to, from) in out.bytes_mut(start).iter_mut().zip(&self.header) {
             *to = *from;
         }
         Ok(Some(record))
     }
 
-    fn piece(&mut self, piece: Piece) -> Result<Packed, String> {
-        let entry = self.selection.get(piece.entry).ok_or_else(String::new)?;
-        let file = source::open(self.selection, &entry)?;
+    fn piece(&mut self, piece: &Piece) -> Result<Packed, String> {
+        let entry = &*piece.entry;
+        let file = source::open(self.selection, entry)?;
         self.content.clear();
-        source::read(&file, &entry, piece.offset, piece.len, &mut self.content)?;
+        source::read(&file, entry, piece.offset, piece.len, &mut self.content)?;
         let content = self.content.bytes();
         let mut checksum = Hasher::new();
         checksum.update(content);
         let size = content.len() as u64;
-        let shorter = source::check_len(&entry, size, piece.len as u64);
+        let shorter = source::check_len(entry, size, piece.len as u64);
         let mut bytes = self.spare.take();
         match &mut self.codec {
             Codec::Stored => std::mem::swap(&mut bytes, &mut self.content),
@@ -254,7 +260,10 @@ struct Zip<'a, 'b> {
     job: &'a mut Job<'b>,
     method: Method,
     spare: &'a Spare,
-    records: Vec<Record>,
+    /// Headers of the directory at the end.
+    directory: Spool,
+    /// How many.
+    count: u64,
     /// The large file whose pieces come.
     open: Option<(Record, Hasher)>,
     /// Whether it was said that it became shorter.
@@ -275,17 +284,14 @@ impl Zip<'_, '_> {
                 for error in ignored {
                     self.job.ignored(error);
                 }
-                for record in records {
+                for (entry, record) in records {
                     let offset = start + record.offset;
-                    self.record(Record { offset, ..record });
+                    self.record(&entry, &Record { offset, ..record })?;
                 }
             }
             Part::Piece(piece, Ok(packed)) => {
-                let Some(entry) = self.job.selection.get(piece.entry) else {
-                    return Ok(());
-                };
                 if piece.offset == 0 {
-                    self.begin(&entry, piece.entry)?;
+                    self.begin(&piece.entry)?;
                 }
                 // A file that failed before has no more pieces.
                 if let Some((record, checksum)) = &mut self.open {
@@ -301,7 +307,7 @@ impl Zip<'_, '_> {
                 }
                 self.spare.give(packed.bytes);
                 if piece.last {
-                    self.end(&entry)?;
+                    self.end(&piece.entry)?;
                 }
             }
             Part::Piece(piece, Err(error)) => {
@@ -316,17 +322,14 @@ impl Zip<'_, '_> {
                     record.packed += end.len() as u64;
                     self.job.out.write_all(&end)?;
                 }
-                if let Some(entry) = self.job.selection.get(piece.entry) {
-                    self.end(&entry)?;
-                }
+                self.end(&piece.entry)?;
             }
         }
         Ok(())
     }
 
-    fn begin(&mut self, entry: &Entry<'_>, number: usize) -> Result<(), WriteError> {
+    fn begin(&mut self, entry: &Entry) -> Result<(), WriteError> {
         let record = Record {
-            entry: number,
             offset: self.job.out.count,
             method: self.method.number(),
             descriptor: true,
@@ -340,41 +343,40 @@ impl Zip<'_, '_> {
         Ok(())
     }
 
-    fn end(&mut self, entry: &Entry<'_>) -> Result<(), WriteError> {
+    fn end(&mut self, entry: &Entry) -> Result<(), WriteError> {
         if let Some((record, checksum)) = self.open.take() {
             let crc = checksum.finalize();
             let record = Record { crc, ..record };
             self.job.out.write_all(&descriptor(entry, &record))?;
-            self.record(record);
+            self.record(entry, &record)?;
         }
         Ok(())
     }
 
-    fn record(&mut self, record: Record) {
-        let entry = self.job.selection.get(record.entry);
+    fn record(&mut self, entry: &Entry, record: &Record) -> Result<(), WriteError> {
         self.job.written.entries += 1;
-        if entry.is_some_and(|entry| entry.kind == EntryKind::File) {
+        if entry.kind == EntryKind::File {
             self.job.written.bytes += record.size;
         }
-        self.records.push(record);
+        self.count += 1;
+        let header = |bytes: &mut Vec<u8>| central_header(entry, record, bytes);
+        Ok(self.directory.append(header)?)
     }
 
     fn finish(self) -> Result<(), WriteError> {
         let out = &mut self.job.out;
         let start = out.count;
-        let mut bytes = Vec::new();
-        for record in &self.records {
-            if let Some(entry) = self.job.selection.get(record.entry) {
-                central_header(&entry, record, &mut bytes);
-            }
-            if bytes.len() > PIECE {
-                out.write_all(&bytes)?;
-                bytes.clear();
+        let mut reader = self.directory.reader();
+        let mut buffer = vec![0; COPY];
+        loop {
+            let got = reader.read(&mut buffer);
+            match got.map_err(|error| self.directory.failed(error))? {
+                0 => break,
+                got => out.write_all(buffer.get(..got).unwrap_or_default())?,
             }
         }
-        out.write_all(&bytes)?;
         let end = out.count;
-        write_end(out, self.records.len() as u64, start, end)?;
+        write_end(out, self.count, start, end)?;
         Ok(())
     }
 }

@@ -27,8 +27,6 @@ const UTF8: u16 = 1 << 11;
 /// What the directory at the end says of an entry, beside what the entry itself does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Record {
-    /// Number of the entry.
-    pub(super) entry: usize,
     /// Where its local header begins.
     pub(super) offset: u64,
     /// Compressed size.
@@ -48,8 +46,8 @@ fn long_descriptor(record: &Record, size: u64) -> bool {
     record.descriptor && size >= LONG_DESCRIPTOR
 }
 
-fn name(entry: &Entry<'_>) -> Vec<u8> {
-    let mut name = entry.path.to_vec();
+fn name(entry: &Entry) -> Vec<u8> {
+    let mut name = entry.path.clone();
     if entry.kind == EntryKind::Folder {
         name.push(b'/');
     }
@@ -102,7 +100,7 @@ fn dos_time(mtime: i64) -> (u16, u16) {
 }
 
 /// Extra fields: the time (0x5455, its flag says that it is the modification's) and the owner (0x7875).
-fn extras(entry: &Entry<'_>, out: &mut Vec<u8>) {
+fn extras(entry: &Entry, out: &mut Vec<u8>) {
     if let Ok(mtime) = i32::try_from(entry.mtime) {
         out.extend(0x5455u16.to_le_bytes());
         out.extend(5u16.to_le_bytes());
@@ -126,7 +124,7 @@ fn len(bytes: &[u8]) -> [u8; 2] {
 }
 
 /// Appends the header in front of an entry's content. With a descriptor, sizes and checksum are left out.
-pub(super) fn local_header(entry: &Entry<'_>, record: &Record, out: &mut Vec<u8>) {
+pub(super) fn local_header(entry: &Entry, record: &Record, out: &mut Vec<u8>) {
     let name = name(entry);
     let long = long_descriptor(record, entry.size);
     let mut extra = Vec::new();
@@ -158,7 +156,7 @@ pub(super) fn local_header(entry: &Entry<'_>, record: &Record, out: &mut Vec<u8>
 }
 
 /// Sizes and checksum behind an entry's content.
-pub(super) fn descriptor(entry: &Entry<'_>, record: &Record) -> Vec<u8> {
+pub(super) fn descriptor(entry: &Entry, record: &Record) -> Vec<u8> {
     let mut out = b"PK\x07\x08".to_vec();
     out.extend(record.crc.to_le_bytes());
     if long_descriptor(record, entry.size) {
@@ -172,7 +170,7 @@ pub(super) fn descriptor(entry: &Entry<'_>, record: &Record) -> Vec<u8> {
 }
 
 /// Appends an entry's header in the directory at the end.
-pub(super) fn central_header(entry: &Entry<'_>, record: &Record, out: &mut Vec<u8>) {
+pub(super) fn central_header(entry: &Entry, record: &Record, out: &mut Vec<u8>) {
     let name = name(entry);
     let mut long = Vec::new();
     for value in [record.size, record.packed, record.offset] {

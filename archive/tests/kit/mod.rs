@@ -57,7 +57,7 @@ pub fn all_of(root: &Path) -> Selection {
         paths: &["*".to_owned()],
         ..Request::default()
     };
-    select(root, &request, &mut |_| {})
+    select(root, &request, &mut |_| {}).unwrap()
 }
 
 pub type Packed = (Vec<u8>, Written, Vec<String>);
