@@ -100,11 +100,12 @@ fn f78_a_job_finds_the_world_it_expects() {
     // The section's marks are the host's clock before and after the script; a second for what whole seconds hide.
     let clock: u64 = number_after(&text, "\nclock ");
     let mark = |edge: &str| -> u64 {
-        let after = text.split_once(&format!("section_{edge}:")).unwrap().1;
-        let (of_script, _) = after.split_once(":step_script").unwrap();
-        let (_, seconds) = of_script.rsplit_once("section_").unwrap_or(("", of_script));
-        let seconds = seconds.rsplit(':').next().unwrap();
-        seconds.parse().unwrap()
+        let marks = text.split(&format!("section_{edge}:")).skip(1);
+        marks
+            .filter_map(|rest| rest.split_once(':'))
+            .find(|(_, name)| name.starts_with("step_script"))
+            .and_then(|(seconds, _)| seconds.parse().ok())
+            .unwrap()
     };
     let (start, end) = (mark("start"), mark("end"));
     assert!(
