@@ -100,8 +100,9 @@ fn f78_a_job_finds_the_world_it_expects() {
     // The section's marks are the host's clock before and after the script; a second for what whole seconds hide.
     let clock: u64 = number_after(&text, "\nclock ");
     let mark = |edge: &str| -> u64 {
-        let marks = text.split(&format!("section_{edge}:")).skip(1);
-        marks
+        let mark = format!("section_{edge}:");
+        text.split(&mark)
+            .skip(1)
             .filter_map(|rest| rest.split_once(':'))
             .find(|(_, name)| name.starts_with("step_script"))
             .and_then(|(seconds, _)| seconds.parse().ok())
