@@ -109,29 +109,20 @@ impl Place {
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             result => return result.map_err(|errno| not_opened(entry, errno)),
         }
-        let mut folder = self
-            .folder(b".")
-            .map_err(|errno| not_opened(entry, errno))?;
-        let mut end = 0;
-        for part in path.split(|byte| *byte == b'/') {
-            end += part.len();
+        let (mut folder, mut end) = self.above(path, entry)?;
+        while end < path.len() {
+            let start = end + usize::from(end > 0);
+            let rest = path.get(start..).unwrap_or_default();
+            let len = rest.iter().position(|byte| *byte == b'/');
+            end = start + len.unwrap_or(rest.len());
             let so_far = path.get(..end).unwrap_or_default();
-            end += 1;
-            match self.folder(so_far) {
-                Ok(inner) => {
-                    folder = inner;
-                    continue;
-                }
-                Err(Errno::ENOENT | Errno::ENOTDIR) => {}
-                Err(errno) => return Err(not_opened(entry, errno)),
-            }
             if keep(so_far) {
                 return Err(ExtractError::refused(
                     entry,
                     "lies below an entry of the archive that is no folder",
                 ));
             }
-            let name = OsStr::from_bytes(part);
+            let name = OsStr::from_bytes(parent(so_far).1);
             make_folder(folder.as_fd(), name).map_err(|errno| ExtractError::entry(entry, errno))?;
             if let Owner::Fixed(uid, gid) = self.owner {
                 self.own(folder.as_fd(), name, (uid, gid))
@@ -142,6 +133,23 @@ impl Place {
                 .map_err(|errno| not_opened(entry, errno))?;
         }
         Ok(folder)
+    }
+
+    /// Opens the nearest folder above `path` that is there, and says how long its path is; the destination's is empty.
+    fn above(&self, path: &[u8], entry: &[u8]) -> Result<(OwnedFd, usize), ExtractError> {
+        let mut above = path;
+        loop {
+            let slash = above.iter().rposition(|byte| *byte == b'/');
+            above = above.get(..slash.unwrap_or_default()).unwrap_or_default();
+            let opened = self.folder(if slash.is_some() { above } else { b"." });
+            match opened {
+                Err(Errno::ENOENT | Errno::ENOTDIR) if slash.is_some() => {}
+                result => {
+                    let folder = result.map_err(|errno| not_opened(entry, errno))?;
+                    return Ok((folder, above.len()));
+                }
+            }
+        }
     }
 
     fn own(
