@@ -54,7 +54,7 @@ impl Level {
         })
     }
 
-    /// Levels of libdeflate in a zip, the second one for every second MiB of large files; none stores.
+    /// Levels of libdeflate in a zip, the second one for every fourth MiB of large files; none stores.
     ///
     /// The facts (wire §3.4) name fastzip's numbers: 1, 5, 7 and 9. For the default what counts is what comes out: the
     /// fastest that stays within 108 % of the size of `zip -6` (docs/benchmarks.md).

@@ -14,34 +14,55 @@ pub(super) const NOTHING: [u8; 2] = [3, 0];
 /// Largest content of a stored block.
 const STORED: usize = 65_535;
 
+/// Where a part stands in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    /// At the end; it may be the only one.
+    Last,
+    /// The first one, and every second one after it.
+    Even,
+    /// Between those.
+    Odd,
+}
+
+impl Position {
+    /// Of a part, counted from 0.
+    pub(super) fn of(number: u64, last: bool) -> Self {
+        match number % 2 {
+            _ if last => Self::Last,
+            0 => Self::Even,
+            _ => Self::Odd,
+        }
+    }
+}
+
 /// Compresses parts.
 pub(super) struct Deflate {
     compressor: Compressor,
-    /// For the second half of a part that goes on.
-    second: Compressor,
+    finer: Compressor,
     half: Buffer,
 }
 
 impl Deflate {
-    /// With libdeflate's levels (1 to 12) for whole contents and first halves of parts that go on, and for the
-    /// second halves.
+    /// With libdeflate's levels (1 to 12), the second one for the second halves of odd parts.
     pub(super) fn new(levels: [i32; 2]) -> Self {
-        let [compressor, second] =
+        let [compressor, finer] =
             levels.map(|level| Compressor::new(CompressionLvl::new(level).unwrap_or_default()));
         Self {
             compressor,
-            second,
+            finer,
             half: Buffer::default(),
         }
     }
 
-    /// Appends the deflate stream of `content` to `out`; without `last` one that goes on.
-    pub(super) fn append(&mut self, content: &[u8], last: bool, out: &mut Buffer) {
+    /// Appends the deflate stream of `content` to `out`; unless it is the last, one that goes on.
+    pub(super) fn append(&mut self, content: &[u8], position: Position, out: &mut Buffer) {
         let start = out.len();
+        let last = position == Position::Last;
         let done = if last {
             append_stream(&mut self.compressor, content, out)
         } else {
-            self.append_open(content, out)
+            self.append_open(content, position == Position::Odd, out)
         };
         // It cannot be, by the definitions of libdeflate's bound and of a stream.
         if done.is_none() {
@@ -51,12 +72,17 @@ impl Deflate {
     }
 
     /// Appends a stream that goes on, made of two: finding their ends together is faster.
-    fn append_open(&mut self, content: &[u8], out: &mut Buffer) -> Option<()> {
+    fn append_open(&mut self, content: &[u8], is_odd: bool, out: &mut Buffer) -> Option<()> {
         let start = out.len();
         let (one, other) = content.split_at(content.len() / 2);
         append_stream(&mut self.compressor, one, out)?;
         self.half.clear();
-        append_stream(&mut self.second, other, &mut self.half)?;
+        let second = if is_odd {
+            &mut self.finer
+        } else {
+            &mut self.compressor
+        };
+        append_stream(second, other, &mut self.half)?;
         let [end, half_end] = find_ends([out.bytes_mut(start), self.half.bytes()]);
         open_end(out, start, end?)?;
         open_end(&mut self.half, 0, half_end?)?;
@@ -115,7 +141,8 @@ mod tests {
         let mut deflate = Deflate::new([level, level]);
         let mut stream = Buffer::default();
         for (number, part) in parts.iter().enumerate() {
-            deflate.append(part, number + 1 == parts.len(), &mut stream);
+            let position = Position::of(number as u64, number + 1 == parts.len());
+            deflate.append(part, position, &mut stream);
         }
         let mut unpacked = Vec::new();
         DeflateDecoder::new(stream.bytes())
@@ -166,7 +193,7 @@ mod tests {
         let content = text(7, 4, 400_000);
         let mut stream = Buffer::default();
 
-        Deflate::new([5, 2]).append(&content, false, &mut stream);
+        Deflate::new([5, 2]).append(&content, Position::Odd, &mut stream);
 
         assert!(stream.len() < 150_000, "{}", stream.len());
         assert!(stream.bytes().ends_with(&[0, 0, 0xff, 0xff]));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crc32fast::Hasher;
 
-use super::deflate::{Deflate, NOTHING};
+use super::deflate::{Deflate, NOTHING, Position};
 use super::plan::{self, Piece, Unit};
 use super::{Job, WriteError, check_regular, source};
 use crate::buffer::{Buffer, Spare};
@@ -129,7 +129,8 @@ impl Packer<'_> {
         let mut checksum = Hasher::new();
         checksum.update(self.content.bytes());
         let start = out.len();
-        self.deflate.append(self.content.bytes(), piece.last, out);
+        let position = Position::of(piece.offset / PIECE as u64, piece.last);
+        self.deflate.append(self.content.bytes(), position, out);
         Ok(Member {
             len: out.len() - start,
             checksum,

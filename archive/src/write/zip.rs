@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use crc32fast::Hasher;
 use zstd::bulk::Compressor;
 
-use super::deflate::{Deflate, NOTHING};
+use super::deflate::{Deflate, NOTHING, Position};
 use super::plan::{self, Piece, Unit};
 use super::zip_records::{
     DEFLATED, Record, STORED, ZSTD, central_header, descriptor, local_header, write_end,
@@ -203,7 +203,10 @@ impl<'a> Packer<'a> {
         let mut bytes = self.spare.take();
         match &mut self.codec {
             Codec::Stored => std::mem::swap(&mut bytes, &mut self.content),
-            Codec::Deflate(deflate) => deflate.append(content, piece.last, &mut bytes),
+            Codec::Deflate(deflate) => {
+                let position = Position::of(piece.offset / PIECE as u64, piece.last);
+                deflate.append(content, position, &mut bytes);
+            }
             Codec::Zstd(None) => return Err("zstd: out of memory".to_owned()),
             Codec::Zstd(Some(zstd)) => {
                 append_zstd(zstd, content, &mut bytes).map_err(|error| error.to_string())?;
@@ -225,7 +228,7 @@ impl Codec {
         let start = out.len();
         match self {
             Self::Deflate(deflate) if !content.is_empty() => {
-                deflate.append(content, true, out);
+                deflate.append(content, Position::Last, out);
                 if out.len() - start < content.len() {
                     return DEFLATED;
                 }
