@@ -16,6 +16,7 @@ mod event;
 mod format;
 mod gopath;
 mod log;
+mod pool;
 mod read;
 mod select;
 mod spill;

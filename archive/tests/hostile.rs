@@ -643,6 +643,34 @@ fn an_archive_that_is_cut_off_is_refused() {
     }
 }
 
+/// As with the helper, which unpacks a tar as it comes.
+#[test]
+fn of_a_tar_that_is_cut_off_what_came_before_is_there() {
+    let tree = Tree::new();
+    for number in 0..10 {
+        tree.file(&format!("a/{number}"), format!("text {number}"));
+    }
+    tree.file("b", vec![1; 9_000_000]);
+    let (bytes, ..) = pack(&all_of(tree.root()), Format::TarZstd, Level::Default, 1);
+    let scene = Scene::new();
+
+    let result = unpack(
+        &bytes[..bytes.len() - 100],
+        Format::TarZstd,
+        &scene.dest(),
+        &options(),
+    );
+
+    assert!(result.is_err());
+    for number in 0..10 {
+        let file = scene.dest().join(format!("a/{number}"));
+        assert_eq!(
+            std::fs::read_to_string(file).unwrap(),
+            format!("text {number}")
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -5,6 +5,7 @@
 //! when all files are there. So neither an archive nor the tree that it meets can lead outside.
 
 mod content;
+mod frames;
 mod names;
 mod place;
 mod tarzstd;

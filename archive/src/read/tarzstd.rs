@@ -1,22 +1,20 @@
 //! Unpacking a tar in zstd as it comes.
 
 use std::cell::Cell;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use tar::EntryType;
 
+use super::frames::unpacked;
 use super::names::{Meter, Seen, inside};
 use super::place::{Folder, Meta, Place, parent};
-use super::writers::{Large, Work, Writers};
-use super::{ExtractError, ExtractOptions, Extracted, MOST_WINDOW};
+use super::writers::{Batch, Large, Small, Work, Writers};
+use super::{ExtractError, ExtractOptions, Extracted};
 
-/// What is read from the archive at once.
-const READ: usize = 256 << 10;
-
-/// Files up to this size are written whole by one thread, larger ones in such parts by all.
+/// Files up to this size are written by one thread, larger ones in such parts by all.
 const PART: usize = 1 << 20;
 
 /// Most bytes of an entry's headers, its long names and extended attributes included; they are held in memory.
@@ -29,28 +27,28 @@ const MOST_HEADERS: u64 = 1 << 20;
 ///
 /// [`ExtractError`], which names the entry if there is one to blame.
 pub fn extract_tar_zstd(
-    archive: impl Read,
+    archive: impl Read + Send,
     dest: &Path,
     options: &ExtractOptions,
 ) -> Result<Extracted, ExtractError> {
     let place = Place::open(dest, options.owner)?;
-    let mut stream =
-        zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(READ, archive))
-            .map_err(ExtractError::Read)?;
-    stream
-        .window_log_max(MOST_WINDOW)
-        .map_err(ExtractError::Read)?;
     let mut reader = Reader {
         place: &place,
         meter: Meter::new(options.limits),
         seen: Seen::default(),
         files: Seen::default(),
         current: None,
+        batch: Batch::default(),
         links: Vec::new(),
         folders: Vec::new(),
     };
     Writers::run(&place, options.threads, |writers| {
-        reader.read(stream, writers)
+        unpacked(archive, options.threads, |stream| {
+            let read = reader.read(stream, writers);
+            // What came before trouble stays, too.
+            reader.give(writers);
+            read
+        })
     })?;
     reader.finish()
 }
@@ -64,6 +62,8 @@ struct Reader<'a> {
     files: Seen,
     /// The folder of the last entry, which is that of the next one most of the time.
     current: Option<(Vec<u8>, Folder)>,
+    /// Files that are to be written.
+    batch: Batch,
     /// Made when all files are there.
     links: Vec<Link>,
     /// What folders are given once nothing more is put into them.
@@ -79,7 +79,7 @@ struct Link {
 
 impl Reader<'_> {
     /// Reads all of the tar; files go to the writers.
-    fn read(&mut self, stream: impl Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
+    fn read(&mut self, stream: &mut dyn Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
         let left = Cell::new(MOST_HEADERS);
         let ended = Cell::new(false);
         let mut archive = tar::Archive::new(Metered {
@@ -216,8 +216,10 @@ impl Reader<'_> {
             return Err(ExtractError::refused(&path, "is in the archive twice"));
         }
         if path != b"." {
-            self.place
+            let open = self
+                .place
                 .make(&path, &path, &|it| self.seen.contains(it))?;
+            self.current = Some((path.clone(), open.into()));
             self.folders.push((path, meta));
         }
         Ok(())
@@ -235,20 +237,25 @@ impl Reader<'_> {
         let folder = self.enter(&path)?;
         let whole = usize::try_from(size).ok().filter(|size| *size <= PART);
         if let Some(size) = whole {
-            let mut content = vec![0; size];
-            read_piece(entry, &mut content, &path)?;
-            return Ok(writers.give(Work::Whole {
+            if self.batch.files.is_empty() {
+                self.batch.content = writers.spare.take();
+            }
+            read_piece(entry, self.batch.content.room(size), &path)?;
+            self.batch.content.fill(size);
+            self.batch.files.push(Small {
                 folder,
                 path,
-                content,
+                size,
                 meta,
-            }));
+            });
+            return Ok(!self.batch.is_full() || self.give(writers));
         }
         let file = self
             .place
             .file(folder.as_fd(), parent(&path).1)
             .map_err(|error| ExtractError::entry(&path, error))?;
         let large = Arc::new(Large {
+            number: self.meter.entries,
             file,
             path,
             size,
@@ -272,6 +279,12 @@ impl Reader<'_> {
         }
         Large::release(large, self.place)?;
         Ok(true)
+    }
+
+    /// Gives the batch to the writers; false if there is no use in going on.
+    fn give(&mut self, writers: &Writers<'_>) -> bool {
+        let batch = std::mem::take(&mut self.batch);
+        batch.files.is_empty() || writers.give(Work::Batch(batch))
     }
 
     /// Links, then what folders say of themselves.

@@ -13,20 +13,15 @@ use super::place::{Folder, Meta, Place, parent};
 use crate::buffer::{Buffer, Spare};
 
 /// Bytes of content that may wait to be written.
-const MOST_WAITING: usize = 16 << 20;
+const MOST_WAITING: usize = 8 << 20;
 
-/// Files that may wait.
-const MOST_FILES: usize = 4096;
+/// Pieces of work that may wait.
+const MOST_WORKS: usize = 64;
 
 /// Something to write.
 pub(super) enum Work {
-    /// A whole file.
-    Whole {
-        folder: Folder,
-        path: Vec<u8>,
-        content: Vec<u8>,
-        meta: Meta,
-    },
+    /// Whole files.
+    Batch(Batch),
     /// A part of a large file, at this offset.
     Part {
         file: Arc<Large>,
@@ -38,14 +33,49 @@ pub(super) enum Work {
 impl Work {
     fn size(&self) -> usize {
         match self {
-            Self::Whole { content, .. } => content.len(),
+            Self::Batch(batch) => batch.content.len(),
             Self::Part { content, .. } => content.len(),
+        }
+    }
+
+    /// The large file that it is a part of.
+    fn large(&self) -> Option<u64> {
+        match self {
+            Self::Batch(_) => None,
+            Self::Part { file, .. } => Some(file.number),
         }
     }
 }
 
+/// Small files, many at a time: handing each over alone takes as long as writing it.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// Of all files, one after the other.
+    pub(super) content: Buffer,
+    pub(super) files: Vec<Small>,
+}
+
+impl Batch {
+    const MOST_FILES: usize = 64;
+    const MOST_BYTES: usize = 256 << 10;
+
+    pub(super) fn is_full(&self) -> bool {
+        self.files.len() >= Self::MOST_FILES || self.content.len() >= Self::MOST_BYTES
+    }
+}
+
+/// A small file.
+pub(super) struct Small {
+    pub(super) folder: Folder,
+    pub(super) path: Vec<u8>,
+    pub(super) size: usize,
+    pub(super) meta: Meta,
+}
+
 /// A large file that is being written. Whoever lets it go last gives it its owner, mode and time.
 pub(super) struct Large {
+    /// One of its own.
+    pub(super) number: u64,
     pub(super) file: File,
     pub(super) path: Vec<u8>,
     pub(super) size: u64,
@@ -85,7 +115,7 @@ fn is_zero(piece: &[u8]) -> bool {
 /// The threads' queue.
 pub(super) struct Writers<'a> {
     place: &'a Place,
-    /// For parts, which are large and alike.
+    /// For contents.
     pub(super) spare: Spare,
     queue: Mutex<Queue>,
     /// There may be work.
@@ -98,9 +128,33 @@ pub(super) struct Writers<'a> {
 struct Queue {
     waiting: VecDeque<Work>,
     bytes: usize,
+    /// Large files that are being written.
+    busy: Vec<u64>,
     /// Nothing more comes.
     ended: bool,
     error: Option<ExtractError>,
+}
+
+impl Queue {
+    /// The first work that can be done now: one thread at a time writes to a file. The kernel would let the others
+    /// spin.
+    fn next(&mut self) -> Option<Work> {
+        let is_free = |work: &Work| work.large().is_none_or(|large| !self.busy.contains(&large));
+        let at = self.waiting.iter().position(is_free)?;
+        let work = self.waiting.remove(at)?;
+        self.bytes -= work.size();
+        self.busy.extend(work.large());
+        Some(work)
+    }
+
+    fn done(&mut self, large: Option<u64>, result: Result<(), ExtractError>) {
+        self.busy.retain(|busy| Some(*busy) != large);
+        if let Err(error) = result {
+            self.error.get_or_insert(error);
+            self.waiting.clear();
+            self.bytes = 0;
+        }
+    }
 }
 
 impl<'a> Writers<'a> {
@@ -148,7 +202,7 @@ impl<'a> Writers<'a> {
         let mut queue = self.lock();
         while queue.error.is_none()
             && !queue.ended
-            && (queue.waiting.len() >= MOST_FILES
+            && (queue.waiting.len() >= MOST_WORKS
                 || (queue.bytes > 0 && queue.bytes + size > MOST_WAITING))
         {
             queue = self
@@ -170,19 +224,17 @@ impl<'a> Writers<'a> {
         let _end = EndOnDrop(self);
         let mut queue = self.lock();
         loop {
-            if let Some(work) = queue.waiting.pop_front() {
-                queue.bytes -= work.size();
+            if let Some(work) = queue.next() {
                 self.room.notify_one();
                 drop(queue);
+                let large = work.large();
                 let result = self.write(work);
                 queue = self.lock();
-                if let Err(error) = result {
-                    queue.error.get_or_insert(error);
-                    queue.waiting.clear();
-                    queue.bytes = 0;
+                queue.done(large, result);
+                if queue.error.is_some() {
                     self.room.notify_one();
                 }
-            } else if queue.ended || queue.error.is_some() {
+            } else if queue.error.is_some() || (queue.ended && queue.waiting.is_empty()) {
                 return;
             } else {
                 queue = self
@@ -195,19 +247,16 @@ impl<'a> Writers<'a> {
 
     fn write(&self, work: Work) -> Result<(), ExtractError> {
         match work {
-            Work::Whole {
-                folder,
-                path,
-                content,
-                meta,
-            } => {
-                let (_, name) = parent(&path);
-                let write = || {
-                    let file = self.place.file(folder.as_fd(), name)?;
-                    file.write_all_at(&content, 0)?;
-                    self.place.finish_file(&file, &meta)
-                };
-                write().map_err(|error| ExtractError::entry(&path, error))
+            Work::Batch(batch) => {
+                let mut content = batch.content.bytes();
+                for file in &batch.files {
+                    let (own, rest) = content.split_at_checked(file.size).unwrap_or_default();
+                    content = rest;
+                    self.small(file, own)
+                        .map_err(|error| ExtractError::entry(&file.path, error))?;
+                }
+                self.spare.give(batch.content);
+                Ok(())
             }
             Work::Part {
                 file,
@@ -221,6 +270,13 @@ impl<'a> Writers<'a> {
             }
         }
     }
+
+    fn small(&self, small: &Small, content: &[u8]) -> io::Result<()> {
+        let (_, name) = parent(&small.path);
+        let file = self.place.file(small.folder.as_fd(), name)?;
+        file.write_all_at(content, 0)?;
+        self.place.finish_file(&file, &small.meta)
+    }
 }
 
 /// Lets the writers end once there is nothing left.
@@ -228,8 +284,109 @@ struct EndOnDrop<'a, 'b>(&'a Writers<'b>);
 
 impl Drop for EndOnDrop<'_, '_> {
     fn drop(&mut self) {
-        self.0.lock().ended = true;
+        let mut queue = self.0.lock();
+        queue.ended = true;
+        if thread::panicking() {
+            // Nobody will write what waits for this thread.
+            queue.waiting.clear();
+        }
+        drop(queue);
         self.0.work.notify_all();
         self.0.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(large: &Arc<Large>) -> Work {
+        Work::Part {
+            file: Arc::clone(large),
+            offset: 0,
+            content: Buffer::default(),
+        }
+    }
+
+    fn large(number: u64) -> Arc<Large> {
+        Arc::new(Large {
+            number,
+            file: tempfile::tempfile().unwrap(),
+            path: Vec::new(),
+            size: 0,
+            meta: Meta {
+                mode: 0o600,
+                mtime: None,
+                owner: None,
+            },
+        })
+    }
+
+    #[test]
+    fn one_thread_at_a_time_writes_to_a_large_file() {
+        let (one, other) = (large(1), large(2));
+        let mut queue = Queue::default();
+        queue.waiting.extend([
+            part(&one),
+            part(&one),
+            Work::Batch(Batch::default()),
+            part(&other),
+        ]);
+        let next = |queue: &mut Queue| queue.next().map(|work| work.large());
+
+        assert_eq!(next(&mut queue), Some(Some(1)));
+        assert_eq!(next(&mut queue), Some(None));
+        assert_eq!(next(&mut queue), Some(Some(2)));
+        assert_eq!(next(&mut queue), None);
+        queue.done(Some(2), Ok(()));
+        assert_eq!(next(&mut queue), None);
+        queue.done(Some(1), Ok(()));
+        assert_eq!(next(&mut queue), Some(Some(1)));
+    }
+
+    #[test]
+    fn all_parts_are_written_whoever_writes_them() {
+        let dest = tempfile::tempdir().unwrap();
+        let place = Place::open(dest.path(), super::super::Owner::Archived).unwrap();
+        let files = [large(1), large(2), large(3)];
+        let contents: Vec<File> = files
+            .iter()
+            .map(|it| it.file.try_clone().unwrap())
+            .collect();
+
+        Writers::run(&place, 3, |writers| {
+            for offset in 0..100 {
+                for file in &files {
+                    let mut content = writers.spare.take();
+                    content.extend(&[u8::try_from(file.number).unwrap()]);
+                    assert!(writers.give(Work::Part {
+                        file: Arc::clone(file),
+                        offset,
+                        content,
+                    }));
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+
+        for (content, number) in contents.iter().zip(1..) {
+            let mut bytes = [0; 101];
+            assert_eq!(content.read_at(&mut bytes, 0).unwrap(), 100);
+            assert_eq!(bytes[..100], [number; 100]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "as it happens")]
+    fn a_panic_ends_the_others() {
+        let dest = tempfile::tempdir().unwrap();
+        let place = Place::open(dest.path(), super::super::Owner::Archived).unwrap();
+        let file = large(1);
+        let _ = Writers::run(&place, 3, |writers| {
+            writers.lock().waiting.extend([part(&file), part(&file)]);
+            writers.lock().busy.push(1);
+            panic!("as it happens");
+        });
     }
 }

@@ -4,7 +4,6 @@ mod deflate;
 mod deflate_end;
 mod gzip;
 mod plan;
-mod pool;
 mod raw;
 mod source;
 mod tarzstd;
@@ -21,7 +20,7 @@ use crate::spill::SpillError;
 
 /// Most threads that are used: each holds up to 12 MiB (facts of this crate: a part, its compressed form and zstd's
 /// tables), and an agent should stay below 128 MiB.
-const MOST_THREADS: usize = 6;
+pub(crate) const MOST_THREADS: usize = 6;
 
 /// Why an archive cannot be written. What cannot be read of single files is said as an event and left out.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{WriteError, pool};
+use super::WriteError;
+use crate::pool;
 use crate::select::{Entry, EntryKind, Selection};
 use crate::spill::SpillError;
 
