@@ -34,19 +34,47 @@ pub fn zip(bytes: &[u8]) {
     });
 }
 
-/// As [`zip`], for a tar in zstd: `bytes` as they are, compressed, or as entries.
+/// As [`zip`], for a tar in zstd: `bytes` as they are, compressed, or as entries, in one frame or in several.
 pub fn tar(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let archive = match input.byte() % 3 {
+    let choice = input.byte();
+    let cuts: Vec<u8> = match choice {
+        0x80.. => input.bytes(12).to_vec(),
+        _ => Vec::new(),
+    };
+    let archive = match choice % 3 {
         0 => input.rest().to_vec(),
-        1 => packed(input.rest()),
-        _ => packed(&tar_of(&entries(&mut input))),
+        1 => packed(input.rest(), &cuts),
+        _ => packed(&tar_of(&entries(&mut input)), &cuts),
     };
     check(|dest, options| extract_tar_zstd(archive.as_slice(), dest, options));
 }
 
-fn packed(tar: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(tar, 1).unwrap_or_default()
+/// In frames that begin at the cuts, which say what kind of frame comes before each.
+fn packed(mut tar: &[u8], cuts: &[u8]) -> Vec<u8> {
+    let mut frames = Vec::new();
+    for cut in cuts {
+        let len = tar.len() * usize::from(cut / 4) / 64;
+        let (content, rest) = tar.split_at_checked(len).unwrap_or((tar, &[]));
+        tar = rest;
+        frames.extend(match cut % 4 {
+            0 => zstd::bulk::compress(content, 1).unwrap_or_default(),
+            1 => streamed(content).unwrap_or_default(),
+            2 => [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"any"].concat(),
+            // Content that was not packed.
+            _ => content.to_vec(),
+        });
+    }
+    frames.extend(zstd::bulk::compress(tar, 1).unwrap_or_default());
+    frames
+}
+
+/// A frame that does not say how large it is.
+fn streamed(content: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1)?;
+    encoder.include_checksum(true)?;
+    encoder.write_all(content)?;
+    encoder.finish()
 }
 
 /// An entry: its kind, name, content or target.
