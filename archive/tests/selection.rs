@@ -652,3 +652,19 @@ proptest! {
         prop_assert_eq!(choose(tree.root(), &[&pattern], &[], false).0, wanted);
     }
 }
+
+/// Nobody would ever write to it.
+#[test]
+fn a_pipe_in_an_indexs_place_holds_nothing_up() {
+    let tree = repository(&[]);
+    fs::remove_file(tree.path(".git/index")).unwrap();
+    kit::run("mkfifo", &[".git/index"], tree.root());
+
+    let (chosen, lines) = choose(tree.root(), &[], &[], true);
+
+    assert_eq!(chosen, [""; 0]);
+    let [line] = lines.as_slice() else {
+        panic!("{lines:?}")
+    };
+    assert!(line.contains("index: no regular file"), "{line}");
+}

@@ -3,11 +3,15 @@
 use std::cmp::Ordering;
 use std::io::{self, BufRead, Read};
 
-/// Longest name that an index may hold. The kernel takes none over 4 KiB.
-const MOST_NAME: usize = 64 << 10;
+/// Longest name that an index may hold: the kernel takes none over 4 KiB (`PATH_MAX` of limits.h).
+const MOST_NAME: usize = 4096;
 
-/// Most bytes of all names together: what the index of a million files of a hundred letters holds.
-const MOST_NAMES: usize = 256 << 20;
+/// Most bytes of all names together, with [`END`] for each. The index of a million files of a hundred letters has 116
+/// million.
+const MOST_NAMES: usize = 112 << 20;
+
+/// What is held of a name beside it.
+const END: usize = size_of::<(usize, bool)>();
 
 /// Mode of an entry that is another repository's commit: a submodule.
 const GITLINK: u32 = 0o160_000;
@@ -93,7 +97,7 @@ impl Index {
         let mut name = Vec::new();
         for _ in 0..count {
             let mode = read_entry(&mut from, version, format, &mut name)?;
-            if index.names.len() + name.len() > MOST_NAMES {
+            if index.names.len() + name.len() + index.ends.len() * END > MOST_NAMES {
                 return Err(IndexError::TooLarge);
             }
             // Unmerged names come once for each side.

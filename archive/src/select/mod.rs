@@ -9,6 +9,7 @@ mod list;
 mod pattern;
 mod runs;
 mod selection;
+mod unread;
 mod untracked;
 mod walk;
 

@@ -2,12 +2,16 @@
 //! (facts, wire §3.3). The image needs no git.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
 
 use super::chooser::Chooser;
 use super::index::{Index, IndexError, ObjectFormat, Tracked};
+use super::unread::Unread;
 use crate::gopath::{as_path, below};
 
 /// Most bytes of a `.git/config` that are looked at, or of a `.git` file.
@@ -34,8 +38,9 @@ pub(super) enum UntrackedError {
 /// [`UntrackedError`].
 pub(super) fn untracked(chooser: &mut Chooser<'_>, count: &mut u64) -> Result<(), UntrackedError> {
     let index = read_index(chooser.collector.root())?;
-    let mut waiting = vec![b".".to_vec()];
+    let mut waiting = vec![Unread::at(b".")];
     while let Some(folder) = waiting.pop() {
+        let folder = folder.path();
         let place = chooser.collector.place(&folder);
         let entries = match fs::read_dir(place) {
             Ok(entries) => entries,
@@ -54,9 +59,13 @@ pub(super) fn untracked(chooser: &mut Chooser<'_>, count: &mut u64) -> Result<()
             match index.look_up(&path) {
                 Tracked::Itself | Tracked::Submodule if !is_folder => {}
                 Tracked::Submodule => {}
-                Tracked::Below if is_folder => waiting.push(path),
+                Tracked::Below if is_folder => {
+                    waiting.push(Unread::inside(&folder, name.as_bytes()));
+                }
                 // Another repository is one entry; it is not looked into.
-                _ if is_folder && !is_repository(&entry.path().join(".git")) => waiting.push(path),
+                _ if is_folder && !is_repository(&entry.path().join(".git")) => {
+                    waiting.push(Unread::inside(&folder, name.as_bytes()));
+                }
                 _ => *count += chooser.take(&path, 1, entry.metadata()),
             }
         }
@@ -79,8 +88,12 @@ fn read_index(root: &Path) -> Result<Index, UntrackedError> {
         }
     };
     let path = git_dir.join("index");
-    match fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
-        Ok((len, file)) => Index::read(io::BufReader::new(file), len, format)
+    match open(&path).and_then(|file| Ok((file.metadata()?, file))) {
+        Ok((meta, _)) if !meta.is_file() => Err(UntrackedError::Unreadable {
+            path,
+            source: io::Error::other("no regular file"),
+        }),
+        Ok((meta, file)) => Index::read(io::BufReader::new(file), meta.len(), format)
             .map_err(|source| UntrackedError::Index { path, source }),
         // Nothing was added yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Index::default()),
@@ -104,15 +117,17 @@ fn is_repository(dot_git: &Path) -> bool {
 }
 
 fn read_some(path: &Path) -> io::Result<Vec<u8>> {
-    use std::io::Read;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = fs::OpenOptions::new();
-    // A pipe in its place must not hold us up.
-    let flags = nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOCTTY;
-    let file = options.read(true).custom_flags(flags.bits()).open(path)?;
     let mut text = Vec::new();
-    file.take(MOST_CONFIG).read_to_end(&mut text)?;
+    open(path)?.take(MOST_CONFIG).read_to_end(&mut text)?;
     Ok(text)
+}
+
+/// Opens a file of a repository.
+fn open(path: &Path) -> io::Result<fs::File> {
+    // A pipe in its place must not hold us up.
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(flags.bits()).open(path)
 }
 
 /// `extensions.objectformat` of a repository's configuration (git-config(1)).

@@ -7,18 +7,27 @@
 use std::fs::{self, DirEntry};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 
 use super::chooser::Chooser;
 use super::pattern::{Pattern, PatternError, States, split};
+use super::unread::Unread;
 use crate::gopath::below;
 
 /// A folder that is yet to be read.
 struct Waiting {
-    /// In the project.
-    path: Vec<u8>,
+    folder: Unread,
     /// Where the pattern stands behind its slash; none if nothing below can match.
     states: States,
     /// How often it, and what is below it, matched.
+    times: u64,
+}
+
+/// A folder that is being read; the rest as in [`Waiting`].
+struct Folder {
+    /// In the project.
+    path: Rc<[u8]>,
+    states: States,
     times: u64,
 }
 
@@ -44,7 +53,7 @@ pub(super) fn literal(chooser: &mut Chooser<'_>, path: &[u8]) -> u64 {
             chooser,
             None,
             Waiting {
-                path: path.to_vec(),
+                folder: Unread::at(path),
                 states: States::default(),
                 times: 1,
             },
@@ -80,7 +89,7 @@ pub(super) fn pattern(chooser: &mut Chooser<'_>, path: &[u8]) -> Result<u64, Pat
         chooser,
         Some(&pattern),
         Waiting {
-            path: base,
+            folder: Unread::at(&base),
             states,
             times,
         },
@@ -99,7 +108,17 @@ fn is_absence(error: &io::Error) -> bool {
 fn folders(chooser: &mut Chooser<'_>, pattern: Option<&Pattern>, top: Waiting) -> u64 {
     let mut count = 0;
     let mut waiting = vec![top];
-    while let Some(folder) = waiting.pop() {
+    while let Some(Waiting {
+        folder,
+        states,
+        times,
+    }) = waiting.pop()
+    {
+        let folder = Folder {
+            path: folder.path(),
+            states,
+            times,
+        };
         let place = chooser.collector.place(&folder.path);
         let entries = match fs::read_dir(place) {
             Ok(entries) => entries,
@@ -129,7 +148,7 @@ fn folders(chooser: &mut Chooser<'_>, pattern: Option<&Pattern>, top: Waiting) -
 fn member(
     chooser: &mut Chooser<'_>,
     pattern: Option<&Pattern>,
-    folder: &Waiting,
+    folder: &Folder,
     entry: &DirEntry,
 ) -> (u64, Option<Waiting>) {
     let name = entry.file_name();
@@ -148,8 +167,8 @@ fn member(
     };
     let enter =
         (times > 0 || !states.is_empty()) && entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let inner = enter.then_some(Waiting {
-        path,
+    let inner = enter.then(|| Waiting {
+        folder: Unread::inside(&folder.path, name),
         states,
         times,
     });
