@@ -303,7 +303,7 @@ async fn what_cannot_be_opened_is_refused_and_named() {
             narrow(size, 9, 1 << 30),
             &cut.to_vec(),
             FailureKind::BadArchive,
-            "",
+            "the archive is damaged: ",
         ),
         (
             into(&dest),

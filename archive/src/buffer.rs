@@ -25,6 +25,11 @@ impl Buffer {
         self.len
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
@@ -77,5 +82,11 @@ impl Spare {
             let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             spare.push(buffer);
         }
+    }
+
+    /// Lets go of all.
+    pub(crate) fn clear(&self) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.clear();
     }
 }

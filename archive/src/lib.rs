@@ -20,6 +20,7 @@ mod pool;
 mod read;
 mod select;
 mod spill;
+mod threads;
 mod write;
 
 pub use event::{Event, Severity};

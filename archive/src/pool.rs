@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::threads;
+
 /// Results that may be under way or wait beyond one a thread.
 const AHEAD: u64 = 2;
 
@@ -37,8 +39,8 @@ pub(crate) fn pulled<U: Send, S, O: Send, T>(
     work: impl Fn(&mut S, U) -> O + Sync,
     consume: impl FnOnce(&mut dyn FnMut() -> Option<O>) -> T,
 ) -> T {
-    let threads = threads.max(1);
-    let window = threads as u64 + AHEAD;
+    let count = threads.max(1);
+    let window = count as u64 + AHEAD;
     let pool = Pool {
         units: Mutex::new(Units { units, next: 0 }),
         results: Mutex::new(Results {
@@ -51,18 +53,24 @@ pub(crate) fn pulled<U: Send, S, O: Send, T>(
         result: Condvar::new(),
     };
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let _stop = StopOnPanic(&pool);
-                let mut state = state();
-                while let Some((number, unit)) = pool.take(window) {
-                    let result = work(&mut state, unit);
-                    pool.put(number, result);
-                }
-            });
-        }
         let _stop = StopOnPanic(&pool);
-        let consumed = consume(&mut || pool.next());
+        let started = threads::spawn(scope, count, || {
+            let _stop = StopOnPanic(&pool);
+            let mut state = state();
+            while let Some((number, unit)) = pool.take(window) {
+                let result = work(&mut state, unit);
+                pool.put(number, result);
+            }
+        });
+        let mut alone = (started == 0).then(&state);
+        let consumed = consume(&mut || match &mut alone {
+            None => pool.next(),
+            Some(state) => {
+                let (_, unit) = pool.take(window)?;
+                pool.results().wanted += 1;
+                Some(work(state, unit))
+            }
+        });
         pool.stop();
         consumed
     })

@@ -6,7 +6,7 @@
 mod kit;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use kit::{Tree, all_of, listing, options, pack, unpack};
@@ -189,7 +189,7 @@ fn names_that_lead_outside_are_refused() {
     for name in [
         "../x",
         "a/../../x",
-        "a/..",
+        "a/../..",
         "/etc/vk-hostile",
         "..",
         "./../x",
@@ -208,6 +208,33 @@ fn names_that_lead_outside_are_refused() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn no_file_or_link_takes_the_destinations_place() {
+    for name in [".", "a/..", "a/b/../.."] {
+        for entry in [file(name, "x"), link(name, "x")] {
+            for (archive, format) in both(std::slice::from_ref(&entry)) {
+                let refusal = Scene::new().refusal(&archive, format);
+
+                let wanted = format!("{name}: names the destination, and is no folder");
+                assert_eq!(refusal, wanted, "{format:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_that_lead_out_and_in_again_are_read_as_go_reads_them() {
+    for (archive, format) in both(&[file("a/../b", "x"), file("c/./d//../e", "y")]) {
+        let scene = Scene::new();
+
+        unpack(&archive, format, &scene.dest(), &options()).unwrap();
+
+        assert_eq!(fs::read(scene.dest().join("b")).unwrap(), b"x");
+        assert_eq!(fs::read(scene.dest().join("c/e")).unwrap(), b"y");
+        scene.check();
     }
 }
 
@@ -320,12 +347,14 @@ fn what_stands_there_is_replaced_but_no_full_folder() {
 
 #[test]
 fn names_that_come_twice_are_refused() {
-    let cases: [&[Entry]; 5] = [
+    let cases: [&[Entry]; 7] = [
         &[file("twice", "x"), file("twice", "y")],
         &[file("twice", "x"), file("./twice", "y")],
         &[file("twice", "x"), link("twice", "y")],
         &[file("twice", "x"), file("twice/", "")],
         &[link("twice", "x"), file("twice/", "")],
+        &[file("twice/", ""), file("twice", "x")],
+        &[file("twice/", ""), link("twice", "x")],
     ];
     for entries in cases {
         for (archive, format) in both(entries) {
@@ -527,29 +556,43 @@ fn bombs_are_refused_by_count_and_size_and_not_by_ratio() {
 }
 
 #[test]
-fn names_of_links_take_bounded_memory() {
-    let target = "t".repeat(99);
+fn links_come_last_and_none_of_an_archive_that_has_too_many() {
+    let mut entries = vec![file("f", "")];
+    entries.extend((0..20).map(|number| link(&format!("l{number}"), "f")));
+    for (archive, format) in both(&entries) {
+        let scene = Scene::new();
+        let mut options = options();
+        options.limits.entries = 20;
+
+        let refusal = scene.refusal_with(&archive, format, &options);
+
+        assert!(refusal.starts_with("l19: "), "{refusal}");
+        assert!(!scene.dest().join("l0").exists(), "{format:?}");
+    }
+}
+
+/// Names and targets are held until all files are there.
+#[test]
+fn names_and_targets_take_bounded_memory() {
+    let target = "t".repeat(4000);
     let mut builder = Builder::new(zstd::Encoder::new(Vec::new(), 1).unwrap());
-    let (header, _) = tar_entry(EntryType::Regular, b"f", b"", b"");
-    builder.append(&header, &b""[..]).unwrap();
-    for number in 0..10_000 {
-        let (header, _) = tar_entry(
-            EntryType::Symlink,
-            format!("{number}").as_bytes(),
-            target.as_bytes(),
-            b"",
-        );
-        builder.append(&header, &b""[..]).unwrap();
+    for number in 0..70_000 {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Symlink);
+        header.set_size(0);
+        header.set_mode(0o777);
+        header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
+        builder
+            .append_link(&mut header, format!("{number}"), &target)
+            .unwrap();
     }
     let archive = builder.into_inner().unwrap().finish().unwrap();
-    let scene = Scene::new();
-    let mut options = options();
-    options.limits.entries = 5_000;
 
-    let refusal = scene.refusal_with(&archive, Format::TarZstd, &options);
+    let refusal = Scene::new().refusal(&archive, Format::TarZstd);
 
-    assert!(refusal.starts_with("4999: "), "{refusal}");
-    assert!(!scene.dest().join("0").exists(), "links come last");
+    assert!(refusal.contains("bytes of names"), "{refusal}");
 }
 
 #[test]
@@ -576,6 +619,46 @@ fn a_tar_with_endless_headers_or_tail_is_refused() {
     .unwrap();
     let refusal = Scene::new().refusal(&tail.finish().unwrap(), Format::TarZstd);
     assert!(refusal.contains("behind its end"), "{refusal}");
+}
+
+/// What GNU tar writes with `--sparse --format=posix`.
+#[test]
+fn a_sparse_file_of_a_tar_is_refused_by_its_name() {
+    let mut builder = Builder::new(zstd::Encoder::new(Vec::new(), 1).unwrap());
+    builder
+        .append_pax_extensions([
+            ("GNU.sparse.major", &b"1"[..]),
+            ("GNU.sparse.minor", b"0"),
+            ("GNU.sparse.name", b"s"),
+            ("GNU.sparse.realsize", b"1000000"),
+        ])
+        .unwrap();
+    let (header, content) = tar_entry(EntryType::Regular, b"GNUSparseFile.1/s", b"", b"0\n");
+    builder.append(&header, content.as_slice()).unwrap();
+    let archive = builder.into_inner().unwrap().finish().unwrap();
+
+    let refusal = Scene::new().refusal(&archive, Format::TarZstd);
+
+    assert!(
+        refusal.starts_with("GNUSparseFile.1/s: is a sparse file"),
+        "{refusal}"
+    );
+}
+
+/// Of a tar, which is unpacked as it comes: whatever stands in the destination.
+#[test]
+fn nothing_lies_below_a_file_of_the_same_tar() {
+    let entries = [file("x", "content"), file("x/y", "below")];
+    for (archive, format) in both(&entries) {
+        let scene = Scene::new();
+        fs::create_dir(scene.dest().join("sub")).unwrap();
+        symlink("sub", scene.dest().join("x")).unwrap();
+
+        let refusal = scene.refusal(&archive, format);
+
+        assert!(refusal.starts_with("x/y: "), "{format:?} {refusal}");
+        assert!(!scene.dest().join("sub/y").exists(), "{format:?}");
+    }
 }
 
 #[test]
@@ -607,20 +690,19 @@ fn damage_is_noticed() {
         listing(root).into_iter().map(strip).collect()
     };
     let wanted = content(tree.root());
-    for format in [Format::Zip, Format::ZipZstd] {
+    for format in [Format::Zip, Format::ZipZstd, Format::TarZstd] {
         let (bytes, ..) = pack(&all_of(tree.root()), format, Level::Default, 1);
-        let directory = bytes
-            .windows(4)
-            .position(|window| window == b"PK\x01\x02")
-            .unwrap();
-        for at in 0..directory {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0xff;
-            let scene = Scene::new();
-            if unpack(&damaged, format, &scene.dest(), &options()).is_ok() {
-                assert_eq!(content(&scene.dest()), wanted, "{format:?} {at}");
+        let directory = bytes.windows(4).position(|window| window == b"PK\x01\x02");
+        for at in 0..directory.unwrap_or(bytes.len()) {
+            for change in [0xff, 1, 4, 0x20, 0x80] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= change;
+                let scene = Scene::new();
+                if unpack(&damaged, format, &scene.dest(), &options()).is_ok() {
+                    assert_eq!(content(&scene.dest()), wanted, "{format:?} {at} {change}");
+                }
+                scene.check();
             }
-            scene.check();
         }
     }
 }
@@ -662,6 +744,10 @@ fn of_a_tar_that_is_cut_off_what_came_before_is_there() {
     );
 
     assert!(result.is_err());
+    let mode = std::fs::metadata(scene.dest().join("b"))
+        .unwrap()
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600, "not whole");
     for number in 0..10 {
         let file = scene.dest().join(format!("a/{number}"));
         assert_eq!(

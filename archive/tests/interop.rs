@@ -6,7 +6,7 @@ mod kit;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use kit::{Tree, all_of, listing, options, pack, pack_all, run, text, unpack};
@@ -170,6 +170,56 @@ fn what_we_write_we_read() {
             );
         }
     }
+}
+
+/// A zip has seconds without a sign, as Go reads them, and else MS-DOS's time, which begins with 1980 and has even seconds.
+#[test]
+fn times_far_away_come_back() {
+    let (year_1980, last, year_2106) = (315_532_800, u32::MAX.into(), 1i64 << 32);
+    for (time, of_zip) in [
+        (-300_000_000, year_1980),
+        (-1, year_1980),
+        (0, 0),
+        (1 << 31, 1 << 31),
+        (last, last),
+        (year_2106, year_2106),
+        (year_2106 + 31_000_001, year_2106 + 31_000_000),
+    ] {
+        let tree = Tree::new();
+        tree.file("a", "text");
+        run("touch", &["-d", &format!("@{time}"), "a"], tree.root());
+        for (format, wanted) in [
+            (Format::Zip, of_zip),
+            (Format::ZipZstd, of_zip),
+            (Format::TarZstd, time),
+        ] {
+            let dest = Tree::new();
+
+            unpack(
+                &pack_all(tree.root(), format),
+                format,
+                dest.root(),
+                &options(),
+            )
+            .unwrap();
+
+            let got = fs::metadata(dest.path("a")).unwrap().mtime();
+            assert_eq!(got, wanted, "{format:?} {time}");
+        }
+    }
+}
+
+#[test]
+fn other_tools_read_a_zips_times_of_2045() {
+    let tree = Tree::new();
+    tree.file("a", "text");
+    run("touch", &["-d", "@2366841600", "a"], tree.root());
+    let zip = save(&pack_all(tree.root(), Format::Zip), "a.zip", &tree);
+    let script = "import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).infolist()[0].date_time)";
+
+    let said = run("python3", &["-c", script, &zip], tree.root());
+
+    assert_eq!(text(&said.stdout).trim(), "(2045, 1, 1, 0, 0, 0)");
 }
 
 #[test]

@@ -24,7 +24,7 @@ const READ: usize = 256 << 10;
 ///
 /// # Errors
 ///
-/// [`Failure`] that names the entry, at once: the host may still be sending then.
+/// [`Failure`] that names the entry; the host may still be sending then.
 pub(crate) fn open(
     agent: &Agent,
     host: &File,

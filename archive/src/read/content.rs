@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use crc32fast::Hasher;
 use flate2::bufread::DeflateDecoder;
@@ -17,21 +18,28 @@ const SMALL: u64 = 1 << 20;
 /// What is moved at once of larger ones.
 const COPY: usize = 256 << 10;
 
+/// Zstandard's number (APPNOTE 4.4.5).
+const ZSTD: u16 = 93;
+
 /// One thread's tools.
 pub(super) struct Unpacker<'a> {
     archive: &'a File,
     inflate: Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+    /// Held while a large entry in zstd is unpacked, of which each may take [`MOST_WINDOW`] in memory.
+    large_zstd: &'a Mutex<()>,
     packed: Vec<u8>,
     content: Vec<u8>,
 }
 
 impl<'a> Unpacker<'a> {
-    pub(super) fn new(archive: &'a File) -> Self {
+    /// So many large entries in zstd are unpacked at once as there are mutexes among all threads.
+    pub(super) fn new(archive: &'a File, large_zstd: &'a Mutex<()>) -> Self {
         Self {
             archive,
             inflate: Decompressor::new(),
             zstd: None,
+            large_zstd,
             packed: Vec::new(),
             content: Vec::new(),
         }
@@ -48,7 +56,7 @@ impl<'a> Unpacker<'a> {
         name: &[u8],
         sink: &mut dyn FnMut(&[u8]) -> Result<(), ExtractError>,
     ) -> Result<(), ExtractError> {
-        if ![0, 8, 93].contains(&item.method) {
+        if ![0, 8, ZSTD].contains(&item.method) {
             let what = format!("compression method {} is not supported", item.method);
             return Err(ExtractError::damaged(name, what));
         }
@@ -125,6 +133,11 @@ impl<'a> Unpacker<'a> {
             left: item.packed,
         };
         let packed = BufReader::with_capacity(COPY, packed);
+        let _turn = (item.method == ZSTD).then(|| {
+            self.large_zstd
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        });
         let mut content: Box<dyn Read + '_> = match item.method {
             0 => Box::new(packed),
             8 => Box::new(DeflateDecoder::new(packed)),

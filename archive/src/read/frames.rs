@@ -9,13 +9,13 @@ use zstd::stream::read::Decoder;
 use super::{ExtractError, MOST_WINDOW};
 use crate::buffer::{Buffer, Spare};
 use crate::pool;
-use crate::write::MOST_THREADS;
+use crate::write::{FRAME, MOST_THREADS};
 
 /// What is read at once.
 const READ: usize = 256 << 10;
 
-/// Content up to this size is unpacked in one go; vk's frames have 4 MiB, and what a tar says of that.
-const SMALL: u64 = 8 << 20;
+/// Content up to this size is unpacked in one go: vk's frames, whose first one of a large file has its headers besides.
+const SMALL: u64 = (FRAME + (64 << 10)) as u64;
 
 /// Starts a frame.
 const MAGIC: u32 = 0xfd2f_b528;
@@ -55,7 +55,7 @@ pub(super) fn unpacked<T>(
                 current: Buffer::default(),
                 at: 0,
                 rest: None,
-                spare: &spare.content,
+                spare: &spare,
             })
         },
     )
@@ -265,7 +265,7 @@ struct Content<'a, R: Read> {
     at: usize,
     /// What comes behind it, once that is not cut any more.
     rest: Option<Decoder<'static, Rest<R>>>,
-    spare: &'a Spare,
+    spare: &'a Spares,
 }
 
 impl<R: Read> Read for Content<'_, R> {
@@ -290,11 +290,14 @@ impl<R: Read> Content<'_, R> {
     fn go_on(&mut self, next: Unpacked<R>) -> io::Result<()> {
         match next {
             Unpacked::Content(content) => {
-                self.spare
-                    .give(std::mem::replace(&mut self.current, content));
+                let read = std::mem::replace(&mut self.current, content);
+                self.spare.content.give(read);
                 self.at = 0;
             }
             Unpacked::Rest(rest) => {
+                // Its window takes memory in turn.
+                self.spare.frames.clear();
+                self.spare.content.clear();
                 let mut rest = Decoder::with_buffer(rest)?;
                 rest.window_log_max(MOST_WINDOW)?;
                 self.rest = Some(rest);

@@ -24,7 +24,7 @@ use crate::gopath::show;
 /// Largest window that a zstd frame may ask for, as a power of two: what Go's library uses at its best level.
 const MOST_WINDOW: u32 = 25;
 
-/// What an archive may cost. What is held in memory for each entry is bounded beside that (`MOST_NAMES`).
+/// What an archive may cost. What is held in memory for each entry is bounded beside that (`MOST_HELD`).
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most entries.
@@ -33,8 +33,12 @@ pub struct Limits {
     pub bytes: u64,
 }
 
-/// Most bytes of names and link targets that are held. An archive of a million files has about a hundred each.
-const MOST_NAMES: usize = 128 << 20;
+/// Most bytes that are held of entries: names, targets of links, and what an entry takes beside them. Of a zip of a million
+/// files, with names of a hundred bytes, they are 190 million.
+const MOST_HELD: usize = 256 << 20;
+
+/// Why an entry with the destination's name is refused.
+const NO_FOLDER: &str = "names the destination, and is no folder";
 
 /// Who owns what is unpacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub struct ExtractOptions {
     pub limits: Limits,
     /// Owner.
     pub owner: Owner,
-    /// Threads that write files, beside the one that reads the archive.
+    /// Threads that unpack and write files; more than a few are not used.
     pub threads: usize,
 }
 

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-use super::{ExtractError, Limits, MOST_NAMES};
+use super::{ExtractError, Limits, MOST_HELD};
 use crate::gopath::show;
 
-/// An entry's name without dots and slashes that say nothing; `.` is the destination itself.
+/// An entry's name without dots and slashes that say nothing, read as Go's `filepath.Clean` does; `.` is the destination
+/// itself.
 ///
 /// # Errors
 ///
@@ -19,15 +20,15 @@ pub(super) fn inside(name: &[u8], dest: &str) -> Result<Vec<u8>, ExtractError> {
         ));
     }
     let mut parts = Vec::new();
+    let mut leads_out = name.first() == Some(&b'/');
     for part in name.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => parts.clear(),
+            b".." => leads_out |= parts.pop().is_none(),
             part => parts.push(part),
         }
     }
-    let up = name.split(|byte| *byte == b'/').any(|part| part == b"..");
-    if up || name.first() == Some(&b'/') {
+    if leads_out {
         return Err(ExtractError::Outside {
             entry: show(name).into_owned(),
             dest: dest.to_owned(),
@@ -65,8 +66,8 @@ impl Meter {
             return Err(ExtractError::limit(name, limit));
         }
         self.names += held;
-        if self.names > MOST_NAMES {
-            let limit = format!("{MOST_NAMES} bytes of names");
+        if self.names > MOST_HELD {
+            let limit = format!("{MOST_HELD} bytes of names");
             return Err(ExtractError::limit(name, limit));
         }
         Ok(())
@@ -116,8 +117,11 @@ mod tests {
             ("a\\..\\b", Some("a\\..\\b")),
             ("...", Some("...")),
             ("../x", None),
-            ("a/../b", None),
-            ("a/..", None),
+            ("a/../b", Some("b")),
+            ("a/b/../../c", Some("c")),
+            ("a/..", Some(".")),
+            ("a/../../b", None),
+            ("..", None),
             ("/etc/passwd", None),
             ("", None),
             ("a\0b", None),

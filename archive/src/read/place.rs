@@ -97,14 +97,8 @@ impl Place {
         }
     }
 
-    /// Opens the folder `path`, which is made with all above it if it is missing. What is no folder goes, unless
-    /// `keep` says that it belongs to the archive.
-    pub(super) fn make(
-        &self,
-        path: &[u8],
-        entry: &[u8],
-        keep: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<OwnedFd, ExtractError> {
+    /// Opens the folder `path`, which is made with all above it if it is missing. What is no folder goes.
+    pub(super) fn make(&self, path: &[u8], entry: &[u8]) -> Result<OwnedFd, ExtractError> {
         match self.folder(path) {
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             result => return result.map_err(|errno| not_opened(entry, errno)),
@@ -116,12 +110,6 @@ impl Place {
             let len = rest.iter().position(|byte| *byte == b'/');
             end = start + len.unwrap_or(rest.len());
             let so_far = path.get(..end).unwrap_or_default();
-            if keep(so_far) {
-                return Err(ExtractError::refused(
-                    entry,
-                    "lies below an entry of the archive that is no folder",
-                ));
-            }
             let name = OsStr::from_bytes(parent(so_far).1);
             make_folder(folder.as_fd(), name).map_err(|errno| ExtractError::entry(entry, errno))?;
             if let Owner::Fixed(uid, gid) = self.owner {

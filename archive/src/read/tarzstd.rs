@@ -12,10 +12,13 @@ use super::frames::unpacked;
 use super::names::{Meter, Seen, inside};
 use super::place::{Folder, Meta, Place, parent};
 use super::writers::{Batch, Large, Small, Work, Writers};
-use super::{ExtractError, ExtractOptions, Extracted};
+use super::{ExtractError, ExtractOptions, Extracted, NO_FOLDER};
 
-/// Files up to this size are written by one thread, larger ones in such parts by all.
+/// Files up to this size are written whole, larger ones in such parts.
 const PART: usize = 1 << 20;
+
+/// What hashes of a name take in two sets, which may have more than twice the room that they need.
+const HASHES: usize = 40;
 
 /// Most bytes of an entry's headers, its long names and extended attributes included; they are held in memory.
 /// Paths and targets end at 4 KiB (`PATH_MAX`).
@@ -36,6 +39,7 @@ pub fn extract_tar_zstd(
         place: &place,
         meter: Meter::new(options.limits),
         seen: Seen::default(),
+        folder_names: Seen::default(),
         files: Seen::default(),
         current: None,
         batch: Batch::default(),
@@ -58,6 +62,7 @@ struct Reader<'a> {
     meter: Meter,
     /// All names but folders' ones.
     seen: Seen,
+    folder_names: Seen,
     /// Names of regular files, which hard links may name.
     files: Seen,
     /// The folder of the last entry, which is that of the next one most of the time.
@@ -106,7 +111,7 @@ impl Reader<'_> {
                 "it ends before the tar's end".to_owned(),
             ));
         }
-        // Up to the stream's end: it may be damaged behind the tar's. Zeros and no more belong there.
+        // Up to the stream's end: it may be damaged behind the tar's. Filling comes there, and not much of it.
         left.set(MOST_HEADERS);
         io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
         Ok(())
@@ -123,21 +128,24 @@ impl Reader<'_> {
             return Ok(true);
         }
         let name = entry.path_bytes().into_owned();
+        if is_sparse(entry).map_err(|error| ExtractError::damaged(&name, error.to_string()))? {
+            return Err(ExtractError::refused(&name, "is a sparse file of GNU tar"));
+        }
         let path = inside(&name, &self.place.shown)?;
         let meta = meta(entry.header())
             .map_err(|error| ExtractError::damaged(&name, error.to_string()))?;
-        // Names of folders and links are held to the end, and a hash of each.
+        // Names of folders and links are held to the end, and a hash or two of each.
         let target = entry.link_name_bytes().unwrap_or_default().into_owned();
         let held = match kind {
             EntryType::Directory => path.len() + size_of::<(Vec<u8>, Meta)>(),
             EntryType::Symlink | EntryType::Link => path.len() + target.len() + size_of::<Link>(),
             _ => 0,
         };
-        self.meter.entry(&name, held + 2 * size_of::<u64>())?;
+        self.meter.entry(&name, held + HASHES)?;
         match kind {
             EntryType::Directory => self.folder(path, meta)?,
             EntryType::Symlink | EntryType::Link => {
-                self.once(&path)?;
+                self.once(&name, &path)?;
                 if target.is_empty() || target.contains(&0) {
                     return Err(ExtractError::refused(&name, "is a link without a target"));
                 }
@@ -157,7 +165,7 @@ impl Reader<'_> {
                 });
             }
             EntryType::Regular | EntryType::Continuous => {
-                self.once(&path)?;
+                self.once(&name, &path)?;
                 self.files.insert(&path);
                 return self.file(path, meta, entry, writers);
             }
@@ -171,15 +179,27 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Only folders come twice.
-    fn once(&mut self, path: &[u8]) -> Result<(), ExtractError> {
-        if path == b"." {
-            return Err(ExtractError::refused(
-                path,
-                "names the destination, and is no folder",
-            ));
+    /// Nothing lies below what is no folder, whatever stands in its place by now.
+    fn check_above(&self, path: &[u8]) -> Result<(), ExtractError> {
+        let mut above = path;
+        while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
+            above = above.get(..slash).unwrap_or_default();
+            if self.seen.contains(above) {
+                return Err(ExtractError::refused(
+                    path,
+                    "lies below an entry of the archive that is no folder",
+                ));
+            }
         }
-        if self.seen.insert(path) {
+        Ok(())
+    }
+
+    /// Only folders come twice.
+    fn once(&mut self, name: &[u8], path: &[u8]) -> Result<(), ExtractError> {
+        if path == b"." {
+            return Err(ExtractError::refused(name, NO_FOLDER));
+        }
+        if !self.folder_names.contains(path) && self.seen.insert(path) {
             Ok(())
         } else {
             Err(ExtractError::refused(path, "is in the archive twice"))
@@ -203,10 +223,8 @@ impl Reader<'_> {
         {
             return Ok(Arc::clone(open));
         }
-        let open: Folder = self
-            .place
-            .make(folder, path, &|it| self.seen.contains(it))?
-            .into();
+        self.check_above(path)?;
+        let open: Folder = self.place.make(folder, path)?.into();
         self.current = Some((folder.to_vec(), Arc::clone(&open)));
         Ok(open)
     }
@@ -215,10 +233,10 @@ impl Reader<'_> {
         if self.seen.contains(&path) {
             return Err(ExtractError::refused(&path, "is in the archive twice"));
         }
+        self.check_above(&path)?;
+        self.folder_names.insert(&path);
         if path != b"." {
-            let open = self
-                .place
-                .make(&path, &path, &|it| self.seen.contains(it))?;
+            let open = self.place.make(&path, &path)?;
             self.current = Some((path.clone(), open.into()));
             self.folders.push((path, meta));
         }
@@ -254,13 +272,7 @@ impl Reader<'_> {
             .place
             .file(folder.as_fd(), parent(&path).1)
             .map_err(|error| ExtractError::entry(&path, error))?;
-        let large = Arc::new(Large {
-            number: self.meter.entries,
-            file,
-            path,
-            size,
-            meta,
-        });
+        let large = Arc::new(Large::new(self.meter.entries, file, path, size, meta));
         let mut offset = 0;
         while offset < size {
             let len = usize::try_from(size - offset).unwrap_or(PART).min(PART);
@@ -325,11 +337,22 @@ impl Reader<'_> {
     }
 }
 
+/// Whether an entry's content is not its file's, but a map and what is no hole (GNU tar's manual, "Storing Sparse Files").
+fn is_sparse(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
+    for extension in entry.pax_extensions()?.into_iter().flatten() {
+        if extension?.key_bytes().starts_with(b"GNU.sparse.") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn meta(header: &tar::Header) -> io::Result<Meta> {
     let id = |id: io::Result<u64>| id.ok().and_then(|id| u32::try_from(id).ok());
     Ok(Meta {
         mode: header.mode()? & 0o7777,
-        mtime: Some(i64::try_from(header.mtime()?).unwrap_or(i64::MAX)),
+        // Before 1970 in the binary form.
+        mtime: Some(header.mtime()?.cast_signed()),
         owner: id(header.uid()).zip(id(header.gid())),
     })
 }

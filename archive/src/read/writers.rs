@@ -5,14 +5,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::ExtractError;
 use super::place::{Folder, Meta, Place, parent};
 use crate::buffer::{Buffer, Spare};
+use crate::threads;
+use crate::write::MOST_THREADS;
 
-/// Bytes of content that may wait to be written.
+/// Bytes of memory in which content may wait to be written.
 const MOST_WAITING: usize = 8 << 20;
 
 /// Pieces of work that may wait.
@@ -33,8 +36,8 @@ pub(super) enum Work {
 impl Work {
     fn size(&self) -> usize {
         match self {
-            Self::Batch(batch) => batch.content.len(),
-            Self::Part { content, .. } => content.len(),
+            Self::Batch(batch) => batch.content.memory(),
+            Self::Part { content, .. } => content.memory(),
         }
     }
 
@@ -72,22 +75,39 @@ pub(super) struct Small {
     pub(super) meta: Meta,
 }
 
-/// A large file that is being written. Whoever lets it go last gives it its owner, mode and time.
+/// A large file that is being written. Once it is, whoever lets it go last gives it its owner, mode and time.
 pub(super) struct Large {
     /// One of its own.
-    pub(super) number: u64,
-    pub(super) file: File,
+    number: u64,
+    file: File,
     pub(super) path: Vec<u8>,
-    pub(super) size: u64,
-    pub(super) meta: Meta,
+    size: u64,
+    meta: Meta,
+    /// How much of it was written.
+    written: AtomicU64,
 }
 
 impl Large {
+    pub(super) fn new(number: u64, file: File, path: Vec<u8>, size: u64, meta: Meta) -> Self {
+        Self {
+            number,
+            file,
+            path,
+            size,
+            meta,
+            written: AtomicU64::new(0),
+        }
+    }
+
     /// Lets go of a file.
     pub(super) fn release(file: Arc<Self>, place: &Place) -> Result<(), ExtractError> {
         let Some(large) = Arc::into_inner(file) else {
             return Ok(());
         };
+        if large.written.into_inner() < large.size {
+            // Trouble came between. It must not look whole.
+            return Ok(());
+        }
         // Its end may be a hole.
         let finished = large.file.set_len(large.size);
         finished
@@ -130,6 +150,8 @@ struct Queue {
     bytes: usize,
     /// Large files that are being written.
     busy: Vec<u64>,
+    /// No thread writes: whoever gives work does it.
+    is_alone: bool,
     /// Nothing more comes.
     ended: bool,
     error: Option<ExtractError>,
@@ -176,10 +198,10 @@ impl<'a> Writers<'a> {
             room: Condvar::new(),
         };
         let fed = thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                scope.spawn(|| writers.write_all());
-            }
             let _end = EndOnDrop(&writers);
+            let count = threads.clamp(1, MOST_THREADS);
+            let started = threads::spawn(scope, count, || writers.write_all());
+            writers.lock().is_alone = started == 0;
             feed(&writers)
         });
         let queue = writers
@@ -200,6 +222,13 @@ impl<'a> Writers<'a> {
     pub(super) fn give(&self, work: Work) -> bool {
         let size = work.size();
         let mut queue = self.lock();
+        if queue.is_alone {
+            drop(queue);
+            let result = self.write(work);
+            let is_written = result.is_ok();
+            self.lock().done(None, result);
+            return is_written;
+        }
         while queue.error.is_none()
             && !queue.ended
             && (queue.waiting.len() >= MOST_WORKS
@@ -265,6 +294,8 @@ impl<'a> Writers<'a> {
             } => {
                 write_piece(&file.file, offset, content.bytes())
                     .map_err(|error| ExtractError::entry(&file.path, error))?;
+                let len = content.len() as u64;
+                file.written.fetch_add(len, Ordering::Relaxed);
                 self.spare.give(content);
                 Large::release(file, self.place)
             }
@@ -298,6 +329,8 @@ impl Drop for EndOnDrop<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn part(large: &Arc<Large>) -> Work {
@@ -309,17 +342,15 @@ mod tests {
     }
 
     fn large(number: u64) -> Arc<Large> {
-        Arc::new(Large {
-            number,
-            file: tempfile::tempfile().unwrap(),
-            path: Vec::new(),
-            size: 0,
-            meta: Meta {
-                mode: 0o600,
-                mtime: None,
-                owner: None,
-            },
-        })
+        let meta = Meta {
+            mode: 0o640,
+            mtime: None,
+            owner: None,
+        };
+        let file = tempfile::tempfile().unwrap();
+        let mode = std::fs::Permissions::from_mode(0o600);
+        file.set_permissions(mode).unwrap();
+        Arc::new(Large::new(number, file, Vec::new(), 100, meta))
     }
 
     #[test]
@@ -345,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_are_written_whoever_writes_them() {
+    fn a_file_of_which_all_was_written_looks_whole_and_no_other() {
         let dest = tempfile::tempdir().unwrap();
         let place = Place::open(dest.path(), super::super::Owner::Archived).unwrap();
         let files = [large(1), large(2), large(3)];
@@ -356,7 +387,7 @@ mod tests {
 
         Writers::run(&place, 3, |writers| {
             for offset in 0..100 {
-                for file in &files {
+                for file in files.iter().filter(|it| it.number < 3 || offset < 99) {
                     let mut content = writers.spare.take();
                     content.extend(&[u8::try_from(file.number).unwrap()]);
                     assert!(writers.give(Work::Part {
@@ -366,14 +397,23 @@ mod tests {
                     }));
                 }
             }
-            Ok(())
+            files
+                .into_iter()
+                .try_for_each(|file| Large::release(file, &place))
         })
         .unwrap();
 
         for (content, number) in contents.iter().zip(1..) {
             let mut bytes = [0; 101];
-            assert_eq!(content.read_at(&mut bytes, 0).unwrap(), 100);
-            assert_eq!(bytes[..100], [number; 100]);
+            let len = content.read_at(&mut bytes, 0).unwrap();
+            assert_eq!(bytes[..len], vec![number; len]);
+            let mode = content.metadata().unwrap().permissions().mode() & 0o777;
+            let wanted = if number < 3 {
+                (100, 0o640)
+            } else {
+                (99, 0o600)
+            };
+            assert_eq!((len, mode), wanted);
         }
     }
 

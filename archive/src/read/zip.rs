@@ -12,6 +12,8 @@ use super::place::{Folder, Place, parent};
 use super::writers::write_piece;
 use super::zip_directory::{Directory, Item, Kind};
 use super::{ExtractError, ExtractOptions, Extracted};
+use crate::threads;
+use crate::write::MOST_THREADS;
 
 /// Longest target of a link (`PATH_MAX` of limits.h).
 const MOST_TARGET: u64 = 4096;
@@ -39,7 +41,7 @@ pub fn extract_zip(
         match item.kind {
             Kind::Folder => {
                 let name = zip.directory.name(item);
-                zip.place.make(name, name, &|_| false)?;
+                zip.place.make(name, name)?;
             }
             Kind::File => extracted.bytes += item.size,
             Kind::Symlink => {}
@@ -69,10 +71,15 @@ impl Zip<'_> {
     }
 
     fn files(&self, threads: usize) -> Result<(), ExtractError> {
+        let threads = threads.min(MOST_THREADS);
         let next = AtomicUsize::new(0);
         let first_error = Mutex::new(None);
+        // Two, not one for each thread: memory.
+        let (number, large_zstd) = (AtomicUsize::new(0), [Mutex::new(()), Mutex::new(())]);
         let work = || {
-            let mut unpacker = Unpacker::new(self.archive);
+            let [one, other] = &large_zstd;
+            let is_even = number.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+            let mut unpacker = Unpacker::new(self.archive, if is_even { one } else { other });
             let mut current = None;
             while let Some(item) = self
                 .directory
@@ -90,9 +97,7 @@ impl Zip<'_> {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(work);
-            }
+            threads::spawn(scope, threads.saturating_sub(1), work);
             work();
         });
         let first = first_error
@@ -111,10 +116,7 @@ impl Zip<'_> {
         let kept = current.take().filter(|(kept, _)| kept == path);
         let kept = match kept {
             Some(kept) => kept,
-            None => (
-                path.to_vec(),
-                self.place.make(path, name, &|_| false)?.into(),
-            ),
+            None => (path.to_vec(), self.place.make(path, name)?.into()),
         };
         let (_, folder) = current.insert(kept);
         Ok(folder)
@@ -145,7 +147,8 @@ impl Zip<'_> {
     }
 
     fn links(&self) -> Result<(), ExtractError> {
-        let mut unpacker = Unpacker::new(self.archive);
+        let large_zstd = Mutex::new(());
+        let mut unpacker = Unpacker::new(self.archive, &large_zstd);
         let mut current = None;
         for item in self.of_kind(Kind::Symlink) {
             let name = self.directory.name(item);

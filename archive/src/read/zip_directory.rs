@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use super::names::{Meter, inside};
 use super::place::Meta;
-use super::{ExtractError, Limits};
+use super::{ExtractError, Limits, NO_FOLDER};
 
 /// Size of the record at the very end, without its comment.
 const END: u64 = 22;
@@ -131,7 +131,7 @@ impl Directory {
         let _needed = fields.u16();
         let flags = fields.u16();
         let method = fields.u16();
-        let _time_and_date = fields.u32();
+        let (time, date) = (fields.u16(), fields.u16());
         let crc = fields.u32();
         let (packed, size) = (fields.u32(), fields.u32());
         let lengths = [fields.u16(), fields.u16(), fields.u16()];
@@ -164,6 +164,9 @@ impl Directory {
             return Err(ExtractError::refused(name, "lies on another disk"));
         }
         let (kind, mode) = kind_and_mode(made_by, attributes, name);
+        if clean == b"." && !matches!(kind, Kind::Folder) {
+            return Err(ExtractError::refused(name, NO_FOLDER));
+        }
         let start = self.names.len();
         self.names.extend_from_slice(&clean);
         Ok(Some(Item {
@@ -177,7 +180,7 @@ impl Directory {
             offset: extra.offset,
             meta: Meta {
                 mode,
-                mtime: extra.mtime,
+                mtime: extra.mtime.or_else(|| dos_time(time, date)),
                 owner: extra.owner,
             },
             written: lengths[0],
@@ -388,6 +391,23 @@ fn kind_and_mode(made_by: u8, attributes: u32, name: &[u8]) -> (Kind, u32) {
     }
 }
 
+/// MS-DOS's time and date (APPNOTE 4.4.6), read as UTC; none if there is no such date.
+fn dos_time(time: u16, date: u16) -> Option<i64> {
+    let bits = |value: u16, at: u32, count: u32| i64::from(value >> at & ((1 << count) - 1));
+    let (year, month, day) = (1980 + bits(date, 9, 7), bits(date, 5, 4), bits(date, 0, 5));
+    if !(1..=12).contains(&month) || day == 0 {
+        return None;
+    }
+    // Days since 1970: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil.
+    let shifted_year = if month <= 2 { year - 1 } else { year };
+    let year_of_era = shifted_year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = shifted_year.div_euclid(400) * 146_097 + day_of_era - 719_468;
+    let seconds = bits(time, 11, 5) * 3600 + bits(time, 5, 6) * 60 + bits(time, 0, 5) * 2;
+    Some(days * 86_400 + seconds)
+}
+
 /// What extra fields add to a header.
 struct Extra {
     packed: u64,
@@ -423,7 +443,8 @@ impl Extra {
                     }
                 }
                 0x5455 if len >= 5 && fields.u8() & 1 != 0 => {
-                    self.mtime = Some(i64::from(fields.u32().cast_signed()));
+                    // Without a sign, as Go reads it.
+                    self.mtime = Some(i64::from(fields.u32()));
                 }
                 // Version 1 with numbers of four bytes.
                 0x7875 if field.starts_with(&[1, 4]) && field.get(6) == Some(&4) && len >= 11 => {

@@ -22,6 +22,9 @@ use crate::spill::SpillError;
 /// tables), and an agent should stay below 128 MiB.
 pub(crate) const MOST_THREADS: usize = 6;
 
+/// Bytes of content of a zstd frame in a tar+zstd, headers and all.
+pub(crate) const FRAME: usize = 4 << 20;
+
 /// Why an archive cannot be written. What cannot be read of single files is said as an event and left out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

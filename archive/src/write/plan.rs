@@ -11,6 +11,12 @@ use crate::spill::SpillError;
 /// Entries in one batch at most.
 const MOST_ENTRIES: usize = 2000;
 
+/// Most bytes that an archive says of an entry, beside its path and content: headers, and what fills blocks up.
+const HEADERS: usize = 2048;
+
+/// Most bytes of where a link leads (`PATH_MAX` of limits.h).
+const TARGET: usize = 4096;
+
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -108,10 +114,10 @@ impl<I: Iterator<Item = Result<Entry, SpillError>>> Plan<I> {
     }
 
     fn batch(&mut self, first: Entry) -> Vec<Entry> {
-        let mut held = first.size;
+        let mut held = held(&first);
         let mut batch = vec![first];
         while let Some(entry) = self.entry() {
-            held += entry.size;
+            held += self::held(&entry);
             if self.is_large(&entry) || held > self.size as u64 || batch.len() == MOST_ENTRIES {
                 self.next = Some(entry);
                 break;
@@ -120,6 +126,15 @@ impl<I: Iterator<Item = Result<Entry, SpillError>>> Plan<I> {
         }
         batch
     }
+}
+
+/// Most bytes that an entry takes in an archive.
+fn held(entry: &Entry) -> u64 {
+    let target = match entry.kind {
+        EntryKind::Symlink => TARGET,
+        _ => 0,
+    };
+    entry.size + (HEADERS + entry.path.len() + target) as u64
 }
 
 impl<I: Iterator<Item = Result<Entry, SpillError>>> Iterator for Plan<I> {

@@ -10,12 +10,9 @@ use zstd::bulk::Compressor;
 
 use super::plan::{self, Piece, Unit};
 use super::zip::append_zstd;
-use super::{Job, WriteError, source};
+use super::{FRAME, Job, WriteError, source};
 use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, EntryKind, Selection};
-
-/// Bytes of a frame's content.
-const PIECE: usize = 4 << 20;
 
 /// A tar consists of blocks of this size.
 const BLOCK: usize = 512;
@@ -36,12 +33,12 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let mut sending = Sending::default();
     plan::ordered(
         selection,
-        PIECE,
+        FRAME,
         threads,
         || Packer {
             selection,
             spare: &spare,
-            zstd: Compressor::new(level).ok(),
+            zstd: compressor(level).ok(),
             tar: Buffer::default(),
         },
         Packer::work,
@@ -52,9 +49,16 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
         },
     )?;
     // Two blocks of zeros end a tar.
-    let end = zstd::bulk::compress(&[0; 2 * BLOCK], level)?;
+    let end = compressor(level)?.compress(&[0; 2 * BLOCK])?;
     job.out.write_all(&end)?;
     Ok(())
+}
+
+/// With checksums: a tar has none of its contents.
+fn compressor(level: i32) -> std::io::Result<Compressor<'static>> {
+    let mut compressor = Compressor::new(level)?;
+    compressor.include_checksum(true)?;
+    Ok(compressor)
 }
 
 /// The large file whose pieces come.
@@ -259,9 +263,23 @@ impl Packer<'_> {
         header.set_mode(entry.mode & 0o7777);
         header.set_uid(entry.uid.into());
         header.set_gid(entry.gid.into());
-        header.set_mtime(u64::try_from(entry.mtime).unwrap_or_default());
+        set_mtime(&mut header, entry.mtime);
         header.set_cksum();
         self.tar.extend(header.as_bytes());
+    }
+}
+
+/// Sets the time: in binary if it lies before 1970 (GNU tar's manual, "Basic Tar Format").
+fn set_mtime(header: &mut Header, mtime: i64) {
+    match u64::try_from(mtime) {
+        Ok(mtime) => header.set_mtime(mtime),
+        Err(_) => {
+            let mut field = [0xff; 12];
+            for (to, from) in field.iter_mut().skip(4).zip(mtime.to_be_bytes()) {
+                *to = from;
+            }
+            header.as_old_mut().mtime = field;
+        }
     }
 }
 

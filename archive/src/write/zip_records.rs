@@ -99,9 +99,10 @@ fn dos_time(mtime: i64) -> (u16, u16) {
     }
 }
 
-/// Extra fields: the time (0x5455, its flag says that it is the modification's) and the owner (0x7875).
+/// Extra fields: the time (0x5455, its flag says that it is the modification's) and the owner (0x7875). The time is
+/// without a sign, as Go has it; before 1970 and from 2106 on there is the MS-DOS time alone.
 fn extras(entry: &Entry, out: &mut Vec<u8>) {
-    if let Ok(mtime) = i32::try_from(entry.mtime) {
+    if let Ok(mtime) = u32::try_from(entry.mtime) {
         out.extend(0x5455u16.to_le_bytes());
         out.extend(5u16.to_le_bytes());
         out.push(1);
