@@ -3,11 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use vk_tests::gitlab::GitLab;
 use vk_tests::golden::uploads;
 use vk_tests::job::{variable, with_after_script, with_variables};
@@ -228,6 +229,39 @@ fn f33_after_a_graceful_cancel_artifacts_of_after_script_are_uploaded() {
     assert_eq!(left(&server), "canceled\n");
 }
 
+/// Makes the only cache of `vk` one that breaks before its end and bears the digest of its bytes, as if it had been
+/// stored so.
+fn forge_layer(vk: &Vk) {
+    let blobs = vk.state().join("cache/blobs/sha256");
+    let largest = fs::read_dir(&blobs)
+        .unwrap()
+        .map(|blob| blob.unwrap().path())
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let put = |bytes: &[u8]| {
+        let digest = format!("{:x}", Sha256::digest(bytes));
+        fs::write(blobs.join(&digest), bytes).unwrap();
+        digest
+    };
+    let mut layer = fs::read(&largest).unwrap();
+    let kept = layer.len() - 5_000_000;
+    layer[kept..].fill(0);
+    let mut forged = (name(&largest), put(&layer));
+    // What names it: its manifest, and the index, which names that.
+    let index = vk.state().join("cache/index.json");
+    let entry: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    let manifest = entry["manifests"][0]["digest"].as_str().unwrap();
+    let manifest = blobs.join(manifest.strip_prefix("sha256:").unwrap());
+    let text = fs::read_to_string(&manifest).unwrap();
+    forged = (
+        name(&manifest),
+        put(text.replace(&forged.0, &forged.1).as_bytes()),
+    );
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(&index, text.replace(&forged.0, &forged.1)).unwrap();
+}
+
 /// What a cache that breaks within leaves behind is removed where the job asks for it, and stays where it does not
 /// (facts, build §2.9.7).
 #[test]
@@ -249,20 +283,7 @@ fn what_a_broken_cache_leaves_is_removed_on_demand() {
         "mkdir kept 'second one'; head -c 20000000 /dev/urandom > kept/a; echo b > 'second one/b'";
     let stored = vk.run_job(&with_cache(1, fill, "push", "false"), &[]);
     assert!(stored.text().contains("Created cache"), "{stored:?}");
-    // The disk loses the end of it.
-    let blobs = vk.state().join("cache/blobs/sha256");
-    let layer = fs::read_dir(blobs)
-        .unwrap()
-        .map(|blob| blob.unwrap().path())
-        .max_by_key(|path| fs::metadata(path).unwrap().len())
-        .unwrap();
-    let size = fs::metadata(&layer).unwrap().len();
-    fs::File::options()
-        .write(true)
-        .open(&layer)
-        .unwrap()
-        .write_all_at(&[0; 5_000_000], size - 5_000_000)
-        .unwrap();
+    forge_layer(&vk);
 
     let kept = vk.run_job(&with_cache(2, "test -e kept", "pull", "false"), &[]);
     let text = kept.text();

@@ -4,15 +4,19 @@
 //! in `blobs/sha256` before it is: several processes may work on one folder, and one that dies leaves it whole. When
 //! the blobs have more bytes than they may have, the caches that were used the longest ago go first; a manifest's
 //! modification time says when its cache was used.
+//!
+//! Disks lose and change bytes: what is read is compared with its digest, and what is stored replaces what bears its
+//! name.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::manifest::{EMPTY, Layer, MANIFEST_TYPE, layer, manifest};
 use crate::registry::Digest;
@@ -89,13 +93,14 @@ impl Folder {
         Self { root, max_bytes }
     }
 
-    /// The layer of the cache called `name`, open and as long as it says; `None` if there is none.
+    /// The layer of the cache called `name`, open at its first byte and with the digest that it should have; `None` if
+    /// there is none. One that is damaged is removed.
     pub(super) fn find(&self, name: &str) -> Result<Option<File>, FolderError> {
         self.try_find(name).map_err(self.failed())
     }
 
-    /// Stores `archive` as the cache called `name`; answers whether its bytes were there already.
-    pub(super) fn store(&self, name: &str, archive: Spooled) -> Result<bool, FolderError> {
+    /// Stores `archive` as the cache called `name`.
+    pub(super) fn store(&self, name: &str, archive: Spooled) -> Result<(), FolderError> {
         self.try_store(name, archive).map_err(self.failed())
     }
 
@@ -110,7 +115,7 @@ impl Folder {
         if !self.root.try_exists()? {
             return Ok(None);
         }
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         let index = self.read_index()?;
         let Some(entry) = index.find(name) else {
             return Ok(None);
@@ -118,21 +123,40 @@ impl Folder {
         let Some(layer) = self.layer_of(entry) else {
             return Ok(None);
         };
-        let file = match File::open(self.blob(layer.digest)) {
+        let mut file = match File::open(self.blob(layer.digest)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        if file.metadata()?.len() != layer.size {
-            // Not all of it reached the disk before the host went down.
-            return Ok(None);
-        }
         if let Ok(digest) = entry.digest.parse() {
             self.touch(digest);
         }
-        Ok(Some(file))
+        // Reading it takes long; nobody changes an open blob.
+        drop(lock);
+        if is_whole(&mut file, layer) {
+            file.rewind()?;
+            return Ok(Some(file));
+        }
+        tracing::warn!(
+            cache = name,
+            "a cache is damaged and removed: its blob is {}",
+            layer.digest
+        );
+        self.remove(&file, layer.digest)?;
+        Ok(None)
     }
 
-    fn try_store(&self, name: &str, archive: Spooled) -> io::Result<bool> {
+    /// Removes the blob called `digest` if it still is `file`.
+    fn remove(&self, file: &File, digest: Digest) -> io::Result<()> {
+        let _lock = self.lock()?;
+        let path = self.blob(digest);
+        let (ours, found) = (file.metadata()?, fs::metadata(&path));
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino())) {
+            fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+
+    fn try_store(&self, name: &str, archive: Spooled) -> io::Result<()> {
         make(&self.root)?;
         let layer = Layer {
             digest: Digest::from_sha256(archive.digest()),
@@ -144,11 +168,8 @@ impl Folder {
         if !self.root.join("oci-layout").try_exists()? {
             self.write("oci-layout", LAYOUT)?;
         }
-        let blob = self.blob(layer.digest);
-        let was_there = fs::metadata(&blob).is_ok_and(|found| found.len() == layer.size);
-        if !was_there {
-            archive.persist(&blob)?;
-        }
+        // In the place of one that is there: it may be damaged, and these bytes are on the disk anyway.
+        archive.persist(&self.blob(layer.digest))?;
         self.write_blob(EMPTY)?;
         let bytes = manifest(layer);
         let digest = self.write_blob(&bytes)?;
@@ -161,8 +182,7 @@ impl Folder {
             size: bytes.len() as u64,
             annotations: BTreeMap::from([(REF_NAME.to_owned(), name.to_owned())]),
         });
-        self.bound(&mut index)?;
-        Ok(was_there)
+        self.bound(&mut index)
     }
 
     /// Leaves of `index` what was used last and has room, writes it, and removes the blobs that it does not need.
@@ -218,11 +238,14 @@ impl Folder {
     }
 
     fn layer_of(&self, entry: &Entry) -> Option<Layer> {
-        let path = self.blob(entry.digest.parse().ok()?);
+        let digest = entry.digest.parse().ok()?;
+        let path = self.blob(digest);
         if fs::metadata(&path).ok()?.len() > MAX_MANIFEST {
             return None;
         }
-        layer(&fs::read(path).ok()?).ok()
+        let bytes = fs::read(path).ok()?;
+        (Digest::of(&bytes) == digest).then_some(())?;
+        layer(&bytes).ok()
     }
 
     /// The index; one that cannot be read has no entries, and its blobs go with the next cache that is stored.
@@ -240,7 +263,7 @@ impl Folder {
     fn write_blob(&self, bytes: &[u8]) -> io::Result<Digest> {
         let digest = Digest::of(bytes);
         let path = self.blob(digest);
-        if !fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64) {
+        if !fs::read(&path).is_ok_and(|found| found == bytes) {
             self.write(path.strip_prefix(&self.root).unwrap_or(&path), bytes)?;
         }
         Ok(digest)
@@ -283,6 +306,15 @@ impl Folder {
     }
 }
 
+/// Whether `file` has the bytes of `layer`. One that cannot be read has not.
+fn is_whole(file: &mut File, layer: Layer) -> bool {
+    let has_size = file.metadata().is_ok_and(|found| found.len() == layer.size);
+    let mut digest = Sha256::new();
+    has_size
+        && io::copy(file, &mut digest).is_ok()
+        && Digest::from_sha256(digest.finalize().into()) == layer.digest
+}
+
 fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
@@ -314,9 +346,9 @@ mod tests {
             Self { dir, folder }
         }
 
-        async fn store(&self, name: &str, content: &[u8]) -> bool {
+        async fn store(&self, name: &str, content: &[u8]) {
             let archive = archive(content, self.dir.path()).await;
-            self.folder.store(name, archive).unwrap()
+            self.folder.store(name, archive).unwrap();
         }
 
         fn find(&self, name: &str) -> Option<Vec<u8>> {
@@ -353,10 +385,10 @@ mod tests {
         let place = Place::new(1 << 20);
         assert_eq!(place.find("a:1"), None);
 
-        assert!(!place.store("a:1", b"one").await);
-        assert!(!place.store("a:2", b"two").await);
-        assert!(place.store("a:1", b"one").await, "the same bytes are there");
-        assert!(!place.store("a:2", b"three").await);
+        place.store("a:1", b"one").await;
+        place.store("a:2", b"two").await;
+        place.store("a:1", b"one").await;
+        place.store("a:2", b"three").await;
 
         assert_eq!(place.find("a:1").unwrap(), b"one");
         assert_eq!(place.find("a:2").unwrap(), b"three");
@@ -369,9 +401,13 @@ mod tests {
     #[tokio::test]
     async fn two_names_share_the_bytes_they_have_in_common() {
         let place = Place::new(1 << 20);
-        assert!(!place.store("a:1", b"same").await);
-        assert!(place.store("b:1", b"same").await);
-        assert_eq!(place.find("a:1"), place.find("b:1"));
+        place.store("a:1", b"same").await;
+        place.store("b:1", b"same").await;
+        assert_eq!(place.find("a:1").unwrap(), b"same");
+        assert_eq!(place.find("b:1").unwrap(), b"same");
+        // One layer, one manifest and the empty configuration.
+        let blobs = fs::read_dir(place.folder.root.join("blobs/sha256")).unwrap();
+        assert_eq!(blobs.count(), 3);
     }
 
     #[tokio::test]
@@ -422,6 +458,46 @@ mod tests {
         assert_eq!(place.find("a"), None);
         place.store("a", b"two").await;
         assert_eq!(place.find("a").unwrap(), b"two");
+    }
+
+    /// Whichever blob it is, and whatever the disk did to it.
+    #[tokio::test]
+    async fn a_damaged_blob_is_a_miss_and_storing_again_repairs_it() {
+        type Damage = fn(&mut Vec<u8>);
+        let damages: [(&str, Damage); 3] = [
+            ("a flipped bit", |bytes| bytes[1] ^= 1),
+            ("a lost end", |bytes| bytes.truncate(1)),
+            ("bytes behind its end", |bytes| bytes.push(0)),
+        ];
+        let layer = Layer {
+            digest: Digest::of(b"one"),
+            size: 3,
+        };
+        let manifest = Digest::of(&manifest(layer));
+        for blob in [layer.digest, manifest] {
+            for (what, damage) in damages {
+                let place = Place::new(1 << 20);
+                place.store("a", b"one").await;
+                place.store("b", b"two").await;
+                let path = place.folder.blob(blob);
+                let mut bytes = fs::read(&path).unwrap();
+                damage(&mut bytes);
+                fs::write(&path, &bytes).unwrap();
+
+                assert_eq!(place.find("a"), None, "{what}");
+                assert_eq!(place.find("b").unwrap(), b"two", "{what}");
+                if blob == layer.digest {
+                    assert!(!path.exists(), "{what}: it takes room");
+                }
+                place.store("a", b"one").await;
+                assert_eq!(place.find("a").unwrap(), b"one", "{what}");
+
+                // Without anybody having looked.
+                fs::write(&path, &bytes).unwrap();
+                place.store("a", b"one").await;
+                assert_eq!(place.find("a").unwrap(), b"one", "{what}");
+            }
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -70,7 +70,7 @@ impl AsyncRead for CacheArchive {
 /// What storing a cache took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Its bytes were there: only its manifest was written.
+    /// The registry had its bytes: only its manifest was written.
     Unchanged,
     /// All of it was written.
     Written,
@@ -148,8 +148,8 @@ impl CacheStore {
         }
     }
 
-    /// The archive stored under `key`; `None` if there is none. What comes from a registry is kept in `spool`, whole and
-    /// checked, before it is handed out.
+    /// The archive stored under `key`, whole and checked; `None` if there is none. What comes from a registry is kept in
+    /// `spool` first.
     ///
     /// # Errors
     ///
@@ -197,7 +197,8 @@ impl CacheStore {
                 let (folder, name) = (folder.clone(), format!("{repository}:{tag}"));
                 let stored =
                     tokio::task::spawn_blocking(move || folder.store(&name, archive)).await;
-                stored.map_err(CacheError::Aborted)??
+                stored.map_err(CacheError::Aborted)??;
+                false
             }
         };
         Ok(if was_there {
