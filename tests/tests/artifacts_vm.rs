@@ -106,6 +106,27 @@ fn a_build_and_its_test_share_artifacts_and_cache() {
     }
 }
 
+/// Facts, wire §3.2 and wire §8.10.
+#[test]
+fn an_artifact_without_a_name_is_called_otherwise_than_one_whose_name_is_nothing() {
+    let server = GitLab::start();
+    let mut job = job(&server, 1, &["echo x > f"]);
+    job["artifacts"] = json!([artifact(&["f"]), artifact(&["f"]), artifact(&["f"])]);
+    job["artifacts"][0]["name"] = "$CI_COMMIT_TAG".into();
+    job["artifacts"][1]["name"] = "".into();
+    job["artifacts"][2]["name"] = "${CI_COMMIT_TAG:-none}".into();
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    assert_eq!(run.status, 0, "{run:?}");
+    let names: Vec<String> = server
+        .uploads(1)
+        .into_iter()
+        .map(|upload| upload.file_name)
+        .collect();
+    assert_eq!(names, ["default.zip", "artifacts.zip", "none.zip"]);
+}
+
 /// Facts, wire §3.1.
 #[test]
 fn an_upload_that_gitlab_refuses_fails_the_job_and_ends_its_uploads() {

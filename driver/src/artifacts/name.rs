@@ -8,11 +8,11 @@ const UNNAMED: &str = "artifacts";
 /// The name when a name's last part says nothing.
 const NO_PART: &str = "default";
 
-/// The file name of an archive called `name` (variables expanded).
+/// The file name of an archive called `name` (variables expanded); `None` where the job names none. A name that expands
+/// to nothing is one.
 #[must_use]
-pub(crate) fn file_name(name: &str, format: ArtifactFormat) -> String {
-    let name = if name.is_empty() { UNNAMED } else { name };
-    let base = match base(name) {
+pub(crate) fn file_name(name: Option<&str>, format: ArtifactFormat) -> String {
+    let base = match base(name.unwrap_or(UNNAMED)) {
         "." => NO_PART,
         base => base,
     };
@@ -58,8 +58,8 @@ mod tests {
     fn names_are_made_as_by_gitlab_runner() {
         let cases = [
             ("bundle-main", ArtifactFormat::Zip, "bundle-main.zip"),
-            ("", ArtifactFormat::Zip, "artifacts.zip"),
-            ("", ArtifactFormat::Raw, "artifacts"),
+            ("", ArtifactFormat::Zip, "default.zip"),
+            ("", ArtifactFormat::Raw, "default"),
             ("repos/web/main", ArtifactFormat::Zip, "main.zip"),
             ("junit.xml", ArtifactFormat::Gzip, "junit.xml.gz"),
             ("a", ArtifactFormat::ZipZstd, "a.zip"),
@@ -71,7 +71,9 @@ mod tests {
             ("..", ArtifactFormat::Zip, "...zip"),
         ];
         for (name, format, expected) in cases {
-            assert_eq!(file_name(name, format), expected, "{name:?}");
+            assert_eq!(file_name(Some(name), format), expected, "{name:?}");
         }
+        assert_eq!(file_name(None, ArtifactFormat::Zip), "artifacts.zip");
+        assert_eq!(file_name(None, ArtifactFormat::Raw), "artifacts");
     }
 }

@@ -168,7 +168,9 @@ impl Uploads<'_> {
                 return Err((outcome, failure(notes, &error).await));
             }
         };
-        let file_name = file_name(&name, artifact.artifact_format);
+        // As `--name`, which the helper gets where the job has a name (facts, wire §3.1).
+        let name = (!artifact.name.is_empty()).then_some(name.as_str());
+        let file_name = file_name(name, artifact.artifact_format);
         let failed = |failure| (ArtifactOutcome::Failed, failure);
         match context.options.artifacts_dir.clone() {
             Some(folder) => self
