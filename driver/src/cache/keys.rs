@@ -83,15 +83,18 @@ pub(crate) fn fallbacks(
     let mut keys: Vec<Option<Key>> = written.iter().map(|key| key_of(key, hash)).collect();
     let last = variables.expand(variables.value(FALLBACK_KEY));
     let mut warning = None;
-    if last.trim_end_matches(['.', ' ']).ends_with(PROTECTED) {
-        warning = Some(format!(
-            "{FALLBACK_KEY} {} not allowed to end in {}",
-            quoted(&last),
-            quoted(PROTECTED)
-        ));
-    } else if !last.is_empty() {
+    if !last.is_empty() {
+        // What counts is the key that is looked for, not its spelling (facts, wire §4.1, step 5).
         let human = if hash { last } else { sanitized(&last) };
-        keys.push(key_of(&human, hash));
+        if human.trim_end_matches(['.', ' ']).ends_with(PROTECTED) {
+            warning = Some(format!(
+                "{FALLBACK_KEY} {} not allowed to end in {}",
+                quoted(&human),
+                quoted(PROTECTED)
+            ));
+        } else {
+            keys.push(key_of(&human, hash));
+        }
     }
     (keys, warning)
 }
@@ -102,6 +105,7 @@ fn key_of(human: &str, hash: bool) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use tokio::io::AsyncReadExt;
     use vk_hub_proto::job::Variable;
 
@@ -175,13 +179,47 @@ mod tests {
         assert_eq!(human(""), ("fb|".to_owned(), None));
         assert_eq!(human("x/../y "), ("fb||y".to_owned(), None));
         assert_eq!(human("../."), ("fb||".to_owned(), None));
-        for refused in ["main-protected", "main-protected. ."] {
-            let (keys, warning) = human(refused);
-            assert_eq!(keys, "fb|");
+        for (written, refused) in [
+            ("main-protected", "main-protected"),
+            ("main-protected. .", "main-protected. ."),
+            ("main-protected/", "main-protected"),
+            ("main-protected%2f", "main-protected"),
+            ("main-protected\\", "main-protected"),
+            ("main-protected\t", "main-protected"),
+            ("main-protected/x/..", "main-protected"),
+            ("main-protected%2E/ /", "main-protected."),
+        ] {
+            let (keys, warning) = human(written);
+            assert_eq!(keys, "fb|", "{written:?}");
             assert_eq!(
                 warning.unwrap(),
-                format!("CACHE_FALLBACK_KEY \"{refused}\" not allowed to end in \"-protected\"")
+                format!("CACHE_FALLBACK_KEY \"{refused}\" not allowed to end in \"-protected\""),
+                "{written:?}"
             );
+        }
+    }
+
+    /// A hashed key counts as it was written: such a spelling names no protected ref's cache.
+    #[test]
+    fn a_hashed_key_must_not_name_a_protected_ref_either() {
+        let of = |fallback: &str| fallbacks(&cache("k", "k"), &variables(fallback), true);
+        let (keys, warning) = of("main-protected");
+        assert_eq!((keys.len(), warning.is_some()), (2, true));
+        let (keys, warning) = of("main-protected/");
+        assert_eq!((keys.len(), warning), (3, None));
+        assert_eq!(keys[2].clone().unwrap().human, "main-protected/");
+    }
+
+    proptest! {
+        /// No spelling of a protected ref's key gets past the check.
+        #[test]
+        fn no_fallback_of_the_variable_ends_as_protected_keys_do(
+            end in r"([./\\ \t\n]|%2[fFeE]|x/\.\.){0,6}"
+        ) {
+            let (keys, _) = fallbacks(&Cache::default(), &variables(&format!("main-protected{end}")), false);
+            for key in keys.into_iter().flatten() {
+                prop_assert!(!key.stored.trim_end_matches(['.', ' ']).ends_with(PROTECTED), "{:?}", key);
+            }
         }
     }
 
