@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use vk_tests::gitlab::GitLab;
+use vk_tests::gitlab::{Call, Fault, GitLab};
 use vk_tests::golden::uploads;
 use vk_tests::job::{variable, with_after_script, with_variables};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
@@ -227,6 +227,45 @@ fn f33_after_a_graceful_cancel_artifacts_of_after_script_are_uploaded() {
     assert_eq!((run.status, run.failure()), (5, "canceled"), "{text}");
     assert_eq!(outcomes(&run), ["uploaded"], "{text}");
     assert_eq!(left(&server), "canceled\n");
+}
+
+/// What becomes of each upload is told though the job is ended while one is under way; one that was not begun is skipped.
+#[test]
+fn an_upload_that_is_stopped_has_failed() {
+    let server = GitLab::start();
+    server.inject(
+        Call::Upload,
+        1,
+        9,
+        Fault::ReadSlowly(Duration::from_secs(600)),
+    );
+    let vk = Vk::new();
+    let mut job = job(&server, 1, &["echo x > f"]);
+    job["artifacts"] = json!([artifact(&["none"]), artifact(&["f"]), artifact(&["f"])]);
+    let trace = vk.dir().join("trace");
+    let mut child = vk.start_job(&job, &["--trace", trace.to_str().unwrap()]);
+    let read = || String::from_utf8_lossy(&fs::read(&trace).unwrap_or_default()).into_owned();
+    let end = Instant::now() + Duration::from_secs(240);
+    while !read().contains("f: found 1 matching artifact files") {
+        assert!(Instant::now() < end, "{}", read());
+        assert!(child.try_wait().unwrap().is_none(), "{}", read());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The first is graceful, and lets uploads end; two at once may arrive as one.
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "{}", read());
+        let sent = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+        std::thread::sleep(Duration::from_millis(300));
+    }
+
+    let run = vk.finish(child);
+
+    let text = read();
+    assert_eq!((run.status, run.failure()), (5, "canceled"), "{text}");
+    assert_eq!(outcomes(&run), ["skipped", "failed", "skipped"], "{text}");
 }
 
 /// Makes the only cache of `vk` one that breaks before its end and bears the digest of its bytes, as if it had been

@@ -113,13 +113,16 @@ struct Uploads<'a> {
 
 impl Uploads<'_> {
     async fn one(&mut self, position: usize, artifact: &Artifact) -> Result<(), StageFailure> {
+        // A stage that is told to stop ends here, anywhere below.
+        let context = self.transfer.context;
+        context.artifact_ended(position, ArtifactOutcome::Failed);
         let result = self.pack_and_send(artifact).await;
         let (outcome, result) = match result {
             Ok(true) => (ArtifactOutcome::Uploaded, Ok(())),
             Ok(false) => (ArtifactOutcome::Skipped, Ok(())),
             Err((outcome, failure)) => (outcome, Err(failure)),
         };
-        self.transfer.context.artifact_ended(position, outcome);
+        context.artifact_ended(position, outcome);
         result
     }
 
