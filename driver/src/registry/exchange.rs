@@ -314,9 +314,12 @@ async fn within<T>(
 ) -> Result<T, Failure> {
     match deadline {
         None => work.await,
-        Some((deadline, limit)) => tokio::time::timeout_at(deadline, work)
-            .await
-            .unwrap_or(Err(RegistryErrorKind::TimedOut(limit).into())),
+        // Where a stall ends with it, the limit counts: what runs into it is not asked for again.
+        Some((deadline, limit)) => tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(deadline) => Err(RegistryErrorKind::TimedOut(limit).into()),
+            result = work => result,
+        },
     }
 }
 
@@ -466,6 +469,23 @@ fn message(body: &[u8], is_text: bool, secrets: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A minute of both, as the stall and the shortest limit are.
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_counts_before_a_stall_that_ends_with_it() {
+        let minute = Duration::from_secs(60);
+        let stall = async {
+            tokio::time::sleep(minute).await;
+            Err::<(), _>(stalled(minute))
+        };
+
+        let failure = within(Some((Instant::now() + minute, minute)), stall).await;
+
+        assert!(matches!(
+            failure,
+            Err(Failure::Final(RegistryErrorKind::TimedOut(_)))
+        ));
+    }
 
     #[test]
     fn a_registrys_words_fit_in_a_line() {
