@@ -49,7 +49,7 @@ pub enum DownloadError {
     /// Something else, again and again.
     #[error("invalid argument")]
     Failed,
-    /// A redirect that is not followed.
+    /// A redirect that vk does not follow.
     #[error(transparent)]
     Refused(CallError),
     /// It cannot be kept.
@@ -124,7 +124,9 @@ impl GitLab {
             Err(error) => {
                 lost(&error, &id, notes).await;
                 return Err(match error {
-                    CallError::Redirect(_) => DownloadError::Refused(error),
+                    CallError::Redirect(ref why) if why.is_refusal() => {
+                        DownloadError::Refused(error)
+                    }
                     _ => DownloadError::Failed,
                 });
             }

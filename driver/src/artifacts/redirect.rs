@@ -15,15 +15,19 @@ pub enum RedirectError {
     /// It leads from https to something else.
     #[error("refused a redirect from https to {0}: what it moves could be read on the way")]
     LeavesHttps(String),
-    /// It names no place.
-    #[error("empty location")]
-    NoLocation,
     /// It names no place that HTTP knows.
     #[error("a redirect to what is no URL of http or https")]
     BadLocation,
     /// There is no end to them.
     #[error("stopped after {MAX_REDIRECTS} redirects")]
     TooMany,
+}
+
+impl RedirectError {
+    /// Whether it would be wrong to ask again: vk itself does not follow.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::LeavesHttps(_))
+    }
 }
 
 /// A request's next step.
@@ -35,7 +39,8 @@ pub(super) struct Hop {
     pub(super) with_body: bool,
 }
 
-/// Where an answer with `status` and `location` to `method` at `from` leads; `None` if it is no redirect.
+/// Where an answer with `status` and `location` to `method` at `from` leads; `None` if it is no redirect, or names no
+/// place: as with Go's `http.Client`, that is an answer like others.
 pub(super) fn next(
     status: StatusCode,
     location: Option<&str>,
@@ -47,6 +52,7 @@ pub(super) fn next(
         307 | 308 => true,
         _ => return None,
     };
+    let location = location.filter(|location| !location.is_empty())?;
     Some(target(location, from).map(|url| Hop {
         url,
         method: if keeps_method {
@@ -58,10 +64,7 @@ pub(super) fn next(
     }))
 }
 
-fn target(location: Option<&str>, from: &Url) -> Result<Url, RedirectError> {
-    let location = location
-        .filter(|location| !location.is_empty())
-        .ok_or(RedirectError::NoLocation)?;
+fn target(location: &str, from: &Url) -> Result<Url, RedirectError> {
     let url = from
         .join(location)
         .map_err(|_| RedirectError::BadLocation)?;
@@ -143,11 +146,10 @@ mod tests {
                 .unwrap()
                 .is_ok()
         );
-        assert_eq!(follow(307, None, API), Some(Err(RedirectError::NoLocation)));
-        assert_eq!(
-            follow(307, Some(""), API),
-            Some(Err(RedirectError::NoLocation))
-        );
+        for status in [301, 302, 303, 307, 308] {
+            assert_eq!(follow(status, None, API), None);
+            assert_eq!(follow(status, Some(""), API), None);
+        }
         assert_eq!(
             follow(307, Some("https://"), API),
             Some(Err(RedirectError::BadLocation))

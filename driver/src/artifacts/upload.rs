@@ -59,8 +59,7 @@ impl UploadError {
     fn tries(&self) -> u32 {
         match self {
             Self::Forbidden | Self::TooLarge | Self::Client(_) => 1,
-            // It would lead there again.
-            Self::Lost(CallError::Redirect(_)) => 1,
+            Self::Lost(CallError::Redirect(error)) if error.is_refusal() => 1,
             Self::Failed | Self::Lost(_) => 3,
             Self::Unavailable => 6,
         }
@@ -145,7 +144,11 @@ impl GitLab {
         let status = reply.status();
         let correlation_id = reply.correlation_id(&call).to_owned();
         let (level, result) = state(status);
-        let text = format!("{what} {}", reply.text(&call, false).await);
+        let mut text = format!("{what} {}", reply.text(&call, false).await);
+        if status == StatusCode::TEMPORARY_REDIRECT {
+            // One that was not followed (facts, wire §1.14).
+            text.push_str(" empty location");
+        }
         let fields = [
             ("correlation_id", correlation_id.as_str()),
             ("id", id.as_str()),
@@ -163,6 +166,7 @@ fn state(status: StatusCode) -> (Level, Result<(), UploadError>) {
         StatusCode::FORBIDDEN => (Level::Error, Err(UploadError::Forbidden)),
         StatusCode::PAYLOAD_TOO_LARGE => (Level::Error, Err(UploadError::TooLarge)),
         StatusCode::SERVICE_UNAVAILABLE => (Level::Error, Err(UploadError::Unavailable)),
+        StatusCode::TEMPORARY_REDIRECT => (Level::Error, Err(UploadError::Failed)),
         _ => (Level::Warning, Err(UploadError::Failed)),
     }
 }
@@ -189,7 +193,7 @@ mod tests {
         assert_eq!(tries(413), Some(1));
         assert_eq!(tries(403), Some(1));
         assert_eq!(tries(503), Some(6));
-        for other in [200, 204, 400, 401, 404, 429, 500] {
+        for other in [200, 204, 302, 307, 400, 401, 404, 429, 500] {
             assert_eq!(tries(other), Some(3), "{other}");
         }
     }

@@ -173,6 +173,31 @@ async fn an_object_storages_refusal_is_told_in_its_words() {
     );
 }
 
+/// Facts, wire §3.5: such an answer is one more status that gives no archive.
+#[tokio::test]
+async fn a_redirect_to_nowhere_is_asked_again() {
+    for (answer, line) in [
+        (Answer::status(302), format!("WARNING: {PREFIX} failed")),
+        (
+            Answer::status(302).header("Location", "gopher://a/b"),
+            format!("ERROR: {PREFIX} error"),
+        ),
+    ] {
+        let server = server();
+        server.inject(Call::Download, 1, 9, Fault::Answer(answer));
+
+        let (archive, said) = download(&server, true).await;
+
+        assert_eq!(archive.unwrap_err().to_string(), "invalid argument");
+        let retrying = "WARNING: Retrying...".to_owned();
+        assert_eq!(
+            said.messages(),
+            [line.clone(), retrying.clone(), line.clone(), retrying, line]
+        );
+        assert_eq!(server.exchanges().len(), 3);
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_downloaded_over_http_from_a_gitlab_that_speaks_https() {
     let (server, plain) = (tls_server(), GitLab::start());

@@ -231,7 +231,59 @@ async fn a_circle_of_redirects_ends() {
             .to_string()
             .contains("stopped after 10 redirects")
     );
-    assert_eq!(server.exchanges().len(), 11);
+    // Each of three tries.
+    assert_eq!(server.exchanges().len(), 33);
+}
+
+/// Facts, wire §1.14.
+#[tokio::test]
+async fn a_redirect_to_nowhere_is_a_failure_like_others() {
+    let prefix = "Uploading artifacts as \"archive\" to coordinator...";
+    for (answer, line) in [
+        (
+            Answer::status(307),
+            format!("ERROR: {prefix} 307 Temporary Redirect empty location"),
+        ),
+        (Answer::status(302), format!("WARNING: {prefix} 302 Found")),
+        (
+            Answer::status(307).header("Location", "gopher://a/b"),
+            format!("ERROR: {prefix} error"),
+        ),
+    ] {
+        let server = server();
+        server.inject(Call::Upload, 1, 9, Fault::Answer(answer));
+
+        let (result, said) = upload(&server, b"x").await;
+
+        result.unwrap_err();
+        let retrying = "WARNING: Retrying...".to_owned();
+        assert_eq!(
+            said.messages(),
+            [line.clone(), retrying.clone(), line.clone(), retrying, line]
+        );
+        assert_eq!(server.exchanges().len(), 3);
+    }
+}
+
+/// Facts, wire §3.2 and wire §8.10: each try has up to five requests of its own (facts, wire §1.3).
+#[tokio::test]
+async fn a_gitlab_without_time_is_tried_six_times() {
+    let server = server();
+    server.inject(Call::Upload, 1, 100, Fault::status(503));
+
+    let (result, said) = upload(&server, b"x").await;
+
+    assert_eq!(result.unwrap_err().to_string(), "service unavailable");
+    let count = |text: &str| said.messages().iter().filter(|line| *line == text).count();
+    assert_eq!(count("WARNING: Retrying..."), 5);
+    assert_eq!(
+        count(
+            "ERROR: Uploading artifacts as \"archive\" to coordinator... 503 Service Unavailable"
+        ),
+        6
+    );
+    assert_eq!(count("Waiting before making the next call"), 24);
+    assert_eq!(server.exchanges().len(), 30);
 }
 
 #[tokio::test]
