@@ -166,14 +166,27 @@ impl GitLab {
     }
 
     /// Makes `call` once, redirects followed.
-    pub(super) async fn call(&self, call: &Call<'_>) -> Result<Reply, CallError> {
+    async fn call(&self, call: &Call<'_>) -> Result<Reply, CallError> {
+        self.follow(call, None).await
+    }
+
+    /// As [`Self::call`]; where GitLab sends the request on to is noted (facts, wire §1.15).
+    pub(super) async fn call_directly(
+        &self,
+        call: &Call<'_>,
+        notes: &Notes,
+    ) -> Result<Reply, CallError> {
+        self.follow(call, Some(notes)).await
+    }
+
+    async fn follow(&self, call: &Call<'_>, direct: Option<&Notes>) -> Result<Reply, CallError> {
         let until = Instant::now() + REQUEST_LIMIT;
         let mut hop = Hop {
             url: call.url.clone(),
             method: call.method.clone(),
             with_body: true,
         };
-        for _ in 0..=MAX_REDIRECTS {
+        for followed in 0..=MAX_REDIRECTS {
             let response = self.send(call, &hop, until).await?;
             let location = response
                 .headers()
@@ -183,6 +196,16 @@ impl GitLab {
                 None => return Ok(Reply { response, until }),
                 Some(next) => {
                     let next = next?;
+                    if let Some(notes) = direct
+                        && followed == 0
+                        && matches!(
+                            response.status(),
+                            StatusCode::FOUND | StatusCode::TEMPORARY_REDIRECT
+                        )
+                    {
+                        let host = next.url.host_str().unwrap_or_default();
+                        notes.info(&format!("Direct download from {host}")).await;
+                    }
                     hop = Hop {
                         with_body: hop.with_body && next.with_body,
                         ..next
@@ -249,11 +272,6 @@ impl Reply {
     /// The size of its content in bytes, where the server tells.
     pub(super) fn size(&self) -> Option<u64> {
         self.response.content_length()
-    }
-
-    /// Where it came from.
-    pub(super) fn host(&self) -> &str {
-        self.response.url().host_str().unwrap_or_default()
     }
 
     /// The correlation ID of `call`: the server's own, where it names one.

@@ -115,7 +115,7 @@ impl GitLab {
         };
         let id = download.job_id.to_string();
         let answer = if direct {
-            self.call(&call).await
+            self.call_directly(&call, notes).await
         } else {
             self.call_with_retries(&call, notes).await
         };
@@ -131,11 +131,6 @@ impl GitLab {
                 });
             }
         };
-        if direct && reply.host() != call.url.host_str().unwrap_or_default() {
-            notes
-                .info(&format!("Direct download from {}", reply.host()))
-                .await;
-        }
         let status = reply.status();
         let correlation_id = reply.correlation_id(&call).to_owned();
         let mut fields = vec![

@@ -147,6 +147,9 @@ async fn an_object_storage_gives_the_archive_and_sees_no_token() {
     let (archive, said) = download(&server, true).await;
 
     assert_eq!(archive.unwrap(), b"from storage");
+    // Another port of the same host.
+    let direct = "Direct download from 127.0.0.1".to_owned();
+    assert_eq!(said.messages(), [direct, format!("{PREFIX} ok")]);
     assert_eq!(storage.exchanges()[0].header("job-token"), "");
     assert_eq!(server.exchanges()[0].header("job-token"), TOKEN);
     assert!(!said.err.contains("s3cret"), "{}", said.err);
@@ -170,6 +173,33 @@ async fn an_object_storages_refusal_is_told_in_its_words() {
             .contains("403 Forbidden (AccessDenied: Request has expired)"),
         "{}",
         said.err
+    );
+}
+
+/// Facts, wire §1.15: of the direct try alone, whether the storage gives anything or not.
+#[tokio::test]
+async fn where_a_direct_download_leads_is_told_once() {
+    let server = server();
+    server.put_storage("archive", b"from storage");
+    server.inject(Call::Storage, 1, 1, Fault::Drop);
+    server.inject(
+        Call::Download,
+        1,
+        9,
+        Fault::redirect(307, "/storage/archive"),
+    );
+
+    let (archive, said) = download(&server, true).await;
+
+    assert_eq!(archive.unwrap(), b"from storage");
+    assert_eq!(
+        said.messages(),
+        [
+            "Direct download from 127.0.0.1".to_owned(),
+            format!("ERROR: {PREFIX} error"),
+            "WARNING: Retrying...".to_owned(),
+            format!("{PREFIX} ok"),
+        ]
     );
 }
 
