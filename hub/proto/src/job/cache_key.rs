@@ -16,10 +16,16 @@ pub fn sanitized(key: &str) -> String {
     let decoded = decoded(key);
     let mut segments = clean(&decoded);
     while let Some(last) = segments.pop() {
-        let trimmed = last.trim_end();
-        if !trimmed.is_empty() {
-            segments.push(trimmed);
-            break;
+        match last.trim_end() {
+            "" | "." => {}
+            // Only the blanks behind it kept it from being one (facts, wire §8.7).
+            ".." => {
+                segments.pop();
+            }
+            trimmed => {
+                segments.push(trimmed);
+                break;
+            }
         }
     }
     segments.join("/")
@@ -62,7 +68,34 @@ fn clean(path: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// The invariants of facts, wire §8.7.
+        #[test]
+        fn a_sanitised_key_is_a_path_below_its_root(
+            key in r"([ab.%/\\ \t]|%2[efEF]|\.\.|\u{2003}|é){0,12}"
+        ) {
+            let clean = sanitized(&key);
+            prop_assert!(!clean.contains('\\'));
+            prop_assert_eq!(clean.trim_end(), clean.as_str());
+            if !clean.is_empty() {
+                for segment in clean.split('/') {
+                    prop_assert!(!matches!(segment, "" | "." | ".."), "{:?}", clean);
+                }
+            }
+            prop_assert_eq!(sanitized(&clean), clean);
+        }
+
+        /// As above, of whatever there is.
+        #[test]
+        fn no_key_leaves_its_root(key in any::<String>()) {
+            let clean = sanitized(&key);
+            prop_assert!(clean.is_empty() || clean.split('/').all(|segment| !matches!(segment, "" | "." | "..")));
+        }
+    }
 
     /// The table of facts, wire §4.1 (upstream: `cachekey_test.go`); F57.
     #[test]
@@ -121,6 +154,11 @@ mod tests {
             ("%", "%"),
             ("%2", "%2"),
             ("é%2fé", "é/é"),
+            ("a/b/.. ", "a"),
+            ("a/. ", "a"),
+            ("a/b/ / .. / ", "a/b/ / .."),
+            ("a/b/.. /.. ", "a/b"),
+            ("a/.. /b", "a/.. /b"),
         ];
         for (key, expected) in cases {
             assert_eq!(sanitized(key), expected, "{key:?}");
@@ -150,6 +188,10 @@ mod tests {
             "%2e.",
             "..%2f..",
             "foo/..",
+            ".. ",
+            ". ",
+            "a/.. ",
+            "%2e%2e%2f.\t",
         ];
         for key in keys {
             assert_eq!(sanitized(key), "", "{key:?}");
