@@ -23,6 +23,23 @@ fn dependency(id: u64) -> Value {
     })
 }
 
+/// A zip of files and what is in each.
+fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+    let root = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        fs::write(root.path().join(name), content).unwrap();
+    }
+    let request = vk_archive::Request {
+        paths: &["*".to_owned()],
+        ..vk_archive::Request::default()
+    };
+    let chosen = vk_archive::select(root.path(), &request, &mut |_| {}).unwrap();
+    let (format, level) = (vk_archive::Format::Zip, vk_archive::Level::Default);
+    let mut bytes = Vec::new();
+    vk_archive::write(&chosen, format, level, 1, &mut bytes, &mut |_| {}).unwrap();
+    bytes
+}
+
 /// Build, then test: the one's artifacts are the other's dependency, and the other finds the one's cache.
 #[test]
 fn a_build_and_its_test_share_artifacts_and_cache() {
@@ -103,6 +120,68 @@ fn a_build_and_its_test_share_artifacts_and_cache() {
     for run in [&built, &tested] {
         assert!(!run.text().contains("glcbt-64_token"), "{}", run.text());
         assert!(!run.stderr.contains("glcbt-64_token"), "{}", run.stderr);
+    }
+}
+
+/// Facts, wire §3.1 and wire §3.5: several dependencies come in their order, each over what was there; one without a
+/// file is passed over; `FF_USE_DIRECT_DOWNLOAD` and the meter hold for each.
+#[test]
+fn dependencies_come_in_their_order_and_as_the_job_wants_them() {
+    let server = GitLab::start();
+    for (id, name) in [(1, "of-1"), (2, "of-2"), (3, "of-3")] {
+        server.add_job(id, &format!("glcbt-64_token-of-{id}"));
+        server.set_archive(id, &zip(&[(name, "x"), ("same", name)]));
+    }
+    let commands = &["ls | sort | tr '\\n' ' '; cat same"];
+    let mut job = job(&server, 4, commands);
+    let mut none = dependency(2);
+    none["artifacts_file"]["filename"] = "".into();
+    job["dependencies"] = json!([dependency(3), none, dependency(1)]);
+    job["artifacts"] = json!([artifact(&["same"])]);
+    let job = with_variables(
+        job,
+        &[
+            variable("FF_USE_DIRECT_DOWNLOAD", "false"),
+            variable("TRANSFER_METER_FREQUENCY", "1h"),
+            variable("ARTIFACT_COMPRESSION_LEVEL", "of-artifacts"),
+        ],
+    );
+
+    let run = Vk::new().run_job(&job, &[]);
+
+    let text = run.text();
+    assert_eq!(run.status, 0, "{run:?}");
+    let asked: Vec<String> = server
+        .exchanges()
+        .iter()
+        .filter(|exchange| exchange.request.method == "GET")
+        .map(|exchange| exchange.target().to_owned())
+        .collect();
+    let api = |id| format!("/api/v4/jobs/{id}/artifacts?");
+    assert_eq!(asked, [api(3), api(1)], "{text}");
+    let downloading: Vec<&str> = text
+        .lines()
+        .filter_map(|line| Some(&line[line.find("Downloading artifacts for ")?..]))
+        .map(|line| line.trim_end_matches("\x1b[0;m"))
+        .collect();
+    assert_eq!(
+        downloading,
+        [
+            "Downloading artifacts for job-3 (3)...",
+            "Downloading artifacts for job-1 (1)..."
+        ],
+        "{text}"
+    );
+    for (line, count) in [
+        ("of-1 of-3 same of-1", 1),
+        ("\rDownloading artifacts ", 2),
+        ("\rUploading artifacts ", 1),
+        (
+            "compression level \"of-artifacts\" is invalid, falling back to default",
+            1,
+        ),
+    ] {
+        assert_eq!(text.matches(line).count(), count, "{line:?} in {text}");
     }
 }
 

@@ -80,22 +80,68 @@ fn limit(minutes: i64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::store::Place;
     use crate::config::Config;
     use crate::host::HostConfig;
     use crate::job::testing;
 
-    async fn place(cache: Option<CacheConfig>) -> CacheStore {
+    fn host(cache: Option<CacheConfig>) -> Host {
         let mut settings = Config {
             cache,
             ..Config::default()
         };
         settings.images.docker_config = None;
-        let host = Host::new(HostConfig {
+        let mirrors = vec!["mirror.example.com".to_owned()];
+        settings
+            .images
+            .registries
+            .mirrors
+            .insert("registry.example.com:5000".to_owned(), mirrors);
+        Host::new(HostConfig {
             state_dir: Some("/nowhere".into()),
             settings,
             ..HostConfig::default()
-        });
-        of_job(&host, &testing::job(), 10).await.unwrap()
+        })
+    }
+
+    async fn place(cache: Option<CacheConfig>) -> CacheStore {
+        of_job(&host(cache), &testing::job(), 10).await.unwrap()
+    }
+
+    fn registry() -> CacheConfig {
+        CacheConfig {
+            registry: "registry.example.com:5000".to_owned(),
+            repo: String::new(),
+            credential: None,
+        }
+    }
+
+    /// Dispatch protocol, "Caches": a protected and an unprotected job never share one.
+    #[tokio::test]
+    async fn caches_are_protected_where_the_jobs_ref_is() {
+        for cache in [None, Some(registry())] {
+            for protected in [false, true] {
+                let mut job = testing::job();
+                job.sources.protected = protected;
+                let place = of_job(&host(cache.clone()), &job, 10).await.unwrap();
+                assert_eq!(place.protected, protected, "{place:?}");
+            }
+        }
+    }
+
+    /// What was just stored is not on a mirror, and a request takes no longer than the job allows.
+    #[tokio::test]
+    async fn the_registry_itself_is_asked_within_the_jobs_limit() {
+        let job = testing::job();
+        let store = of_job(&host(Some(registry())), &job, 3).await.unwrap();
+        let Place::Registry { client, repository } = &store.place else {
+            panic!("{store:?} is no registry")
+        };
+        assert_eq!(
+            client.options().request_timeout,
+            Some(Duration::from_secs(180))
+        );
+        assert!(client.options().mirrors_of(repository).is_empty());
     }
 
     #[tokio::test]

@@ -23,9 +23,9 @@ use crate::spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
 /// A project's caches.
 #[derive(Clone, Debug)]
 pub struct CacheStore {
-    place: Place,
+    pub(super) place: Place,
     /// Whether they belong to jobs of protected refs.
-    protected: bool,
+    pub(super) protected: bool,
 }
 
 /// How a transfer's progress is told.
@@ -38,7 +38,7 @@ pub struct Telling<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+pub(super) enum Place {
     Registry {
         client: RegistryClient,
         repository: Repository,

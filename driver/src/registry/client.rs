@@ -143,6 +143,12 @@ impl RegistryClient {
         }
     }
 
+    /// What it was made with.
+    #[cfg(test)]
+    pub(crate) fn options(&self) -> &RegistryOptions {
+        &self.shared.options
+    }
+
     /// The manifest, or index, of `reference`; its bytes have the reference's digest, if it has one.
     ///
     /// # Errors
