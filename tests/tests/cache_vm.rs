@@ -1,4 +1,4 @@
-//! How jobs in VMs find and keep their caches: keys, policies and limits.
+//! How jobs in VMs find and keep their caches: keys, policies, limits, and a host that has no room for them.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -6,9 +6,16 @@ use std::fs;
 
 use serde_json::{Value, json};
 use vk_tests::fault_proxy::{Action, FaultProxy};
+use vk_tests::gitlab::GitLab;
 use vk_tests::job::{script, variable, with_variables};
 use vk_tests::registry::Registry;
-use vk_tests::vk::Vk;
+use vk_tests::small_disk;
+use vk_tests::vk::{JobRun, Vk};
+
+#[path = "artifacts/jobs.rs"]
+mod jobs;
+
+use jobs::{artifact, outcomes};
 
 /// A job of project 7 with `caches` and more variables.
 fn with_caches(command: &str, caches: Value, variables: &[Value]) -> Value {
@@ -215,4 +222,51 @@ fn a_silent_registry_costs_a_stage_one_request() {
         2,
         "{text}"
     );
+}
+
+/// Dispatch protocol, "Caches": a cache that finds no room on the host's disk is a warning, and the job's artifacts go
+/// their way.
+#[test]
+fn a_host_without_room_for_a_cache_fails_no_job_and_keeps_its_artifacts() {
+    let server = GitLab::start();
+    let vk = Vk::new();
+    let mut job = jobs::job(
+        &server,
+        1,
+        &["mkdir c; head -c 60000000 /dev/urandom > c/f; echo kept > f; sync"],
+    );
+    job["cache"] = json!([
+        {"key": "large", "paths": ["c/"], "policy": "push"},
+        {"key": "small", "paths": ["f"], "policy": "push"},
+    ]);
+    job["artifacts"] = json!([artifact(&["f"])]);
+    let file = vk.job_file(&job);
+    let result = vk.dir().join("result.json");
+    let script = format!(
+        "exec \"$VK\" gitlab run {} --result {}",
+        file.display(),
+        result.display()
+    );
+
+    // Room for the scratch disk with the file on it, and for half of the file's archive.
+    let output = small_disk::shell(&vk, 90, &script).output().unwrap();
+
+    let run = JobRun {
+        status: output.status.code().unwrap(),
+        trace: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        result: serde_json::from_slice(&fs::read(result).unwrap()).unwrap(),
+    };
+    let text = run.text();
+    assert_eq!(run.status, 0, "{run:?}");
+    for (line, count) in [
+        ("cannot keep the archive on this host's disk", 1),
+        ("Failed to create cache", 1),
+        ("Created cache", 1),
+        ("Job succeeded", 1),
+    ] {
+        assert_eq!(text.matches(line).count(), count, "{line:?} in {text}");
+    }
+    assert_eq!(server.uploads(1).len(), 1);
+    assert_eq!(outcomes(&run), ["uploaded"]);
 }

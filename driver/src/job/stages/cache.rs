@@ -118,8 +118,11 @@ impl From<CacheError> for Trouble {
 impl From<PackError> for Trouble {
     fn from(error: PackError) -> Self {
         match error {
+            // Nothing that follows could run.
             PackError::Broken(text) => Self::Job(system(text)),
-            error => Self::This(error.to_string()),
+            PackError::Refused(_) | PackError::Disk(_) | PackError::TooLarge(_) => {
+                Self::This(error.to_string())
+            }
         }
     }
 }
@@ -328,5 +331,91 @@ impl<'a> Caches<'a> {
         self.store
             .as_ref()
             .map_err(|text| Trouble::This(text.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use vk_agent_proto::{FailureKind, FrameError};
+    use vk_hub_proto::job::Failure;
+
+    use super::*;
+    use crate::agent::{AgentError, Operation};
+    use crate::spool::{Spool, SpoolError};
+
+    fn full() -> io::Error {
+        io::Error::from(io::ErrorKind::StorageFull)
+    }
+
+    /// Dispatch protocol, "Caches": a cache that cannot be had or kept is a warning.
+    #[tokio::test]
+    async fn a_hosts_disk_and_a_guests_refusal_cost_a_cache_and_a_lost_guest_the_job() {
+        let operation = Operation::Extract("/builds".to_owned());
+        let no_folder = Spool::create(std::path::Path::new("/nowhere")).err();
+        let warnings = [
+            PackError::from(SpoolError::Io(full())),
+            PackError::from(SpoolError::TooLarge),
+            PackError::from(no_folder.unwrap()),
+            PackError::from(AgentError::Source {
+                operation: operation.clone(),
+                source: full(),
+            }),
+            PackError::from(AgentError::Failed {
+                operation: operation.clone(),
+                kind: FailureKind::Guest,
+                message: "no space left".to_owned(),
+            }),
+        ];
+        for error in warnings {
+            let text = error.to_string();
+            let Trouble::This(told) = Trouble::from(error) else {
+                panic!("{text} ends more than this cache")
+            };
+            assert_eq!(told, text);
+        }
+
+        let losses = [
+            AgentError::Closed {
+                operation: operation.clone(),
+            },
+            AgentError::Broken {
+                operation,
+                source: FrameError::Io(full()),
+            },
+        ];
+        for error in losses {
+            let Trouble::Job(failure) = Trouble::from(PackError::from(error)) else {
+                panic!("a lost guest is a cache's trouble alone")
+            };
+            assert_eq!(failure.class, Failure::System);
+        }
+    }
+
+    /// Facts, wire §4.3 and wire §4.4.
+    #[test]
+    fn a_policy_forbids_one_way_and_says_so() {
+        let key = keys::own(
+            &Cache {
+                raw_key: "k".to_owned(),
+                key: "k".to_owned(),
+                ..Cache::default()
+            },
+            false,
+        );
+        let key = key.key.unwrap();
+        let told = |policy| {
+            [Way::Down, Way::Up].map(|way| way.forbidden(policy, &key).unwrap_or_default())
+        };
+        assert_eq!(told(CachePolicy::PullPush), ["", ""]);
+        assert_eq!(
+            told(CachePolicy::Push),
+            ["Not downloading cache k due to policy", ""]
+        );
+        assert_eq!(
+            told(CachePolicy::Pull),
+            ["", "Not uploading cache k due to policy"]
+        );
     }
 }

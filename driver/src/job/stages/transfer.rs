@@ -34,9 +34,12 @@ pub(super) enum PackError {
     /// The guest says why.
     #[error("{0}")]
     Refused(String),
-    /// Guest or host are in trouble.
+    /// The guest is lost, or does not keep to the protocol.
     #[error("{0}")]
     Broken(String),
+    /// This host's disk is full or broken: the guest is well.
+    #[error("{0}")]
+    Disk(String),
     /// It is larger than archives may be.
     #[error(transparent)]
     TooLarge(SpoolError),
@@ -46,6 +49,8 @@ impl From<AgentError> for PackError {
     fn from(error: AgentError) -> Self {
         match error {
             AgentError::Failed { message, .. } => Self::Refused(message),
+            // What goes to the guest lies on this host's disk.
+            error @ AgentError::Source { .. } => Self::Disk(chain(&error)),
             error => Self::Broken(chain(&error)),
         }
     }
@@ -55,7 +60,7 @@ impl From<SpoolError> for PackError {
     fn from(error: SpoolError) -> Self {
         match error {
             SpoolError::TooLarge => Self::TooLarge(error),
-            SpoolError::Io(_) => Self::Broken(chain(&error)),
+            SpoolError::Io(_) => Self::Disk(chain(&error)),
         }
     }
 }
@@ -151,7 +156,7 @@ pub(super) async fn fatal(notes: &Notes, text: &str) -> StageFailure {
 /// As [`fatal`], unless guest or host are in trouble.
 pub(super) async fn failure(notes: &Notes, error: &PackError) -> StageFailure {
     match error {
-        PackError::Broken(text) => system(text.clone()),
+        PackError::Broken(text) | PackError::Disk(text) => system(text.clone()),
         error => fatal(notes, &error.to_string()).await,
     }
 }
