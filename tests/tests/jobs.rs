@@ -3,11 +3,51 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::json;
 use vk_tests::job::{script, variable, with_after_script, with_variables};
 use vk_tests::vk::{Vk, workspace};
+
+/// As QEMU's emulation does now and then: here its first guest never runs an instruction.
+#[test]
+fn an_emulated_guest_that_hangs_at_boot_makes_way_for_another() {
+    let vk = Vk::new();
+    let qemu = vk.dir().join("bin/qemu-system-x86_64");
+    fs::create_dir(vk.dir().join("bin")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let script = "#!/bin/sh\nPATH=${PATH#*:}\n\
+        mkdir \"${0%/*}/hung\" 2>/dev/null && exec qemu-system-x86_64 \"$@\" -S\n\
+        exec qemu-system-x86_64 \"$@\"\n";
+    fs::write(&qemu, script).unwrap();
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{path}", vk.dir().join("bin").display());
+
+    let output = vk
+        .command()
+        .env("PATH", path)
+        .args([
+            "run",
+            "--backend",
+            "qemu",
+            "local/default",
+            "--",
+            "echo",
+            "up",
+        ])
+        .output()
+        .unwrap();
+
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(vk.dir().join("bin/hung").is_dir(), "{told}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        "up",
+        "{told}"
+    );
+    assert!(told.contains("another guest is started"), "{told}");
+}
 
 #[test]
 fn the_example_runs_with_a_local_repository() {

@@ -55,6 +55,11 @@ pub async fn boot_limit(backend: Backend) -> Duration {
     }
 }
 
+/// Whether guests of `backend` run in software emulation.
+pub async fn is_emulated(backend: Backend) -> bool {
+    matches!(accelerator(backend).await, Ok(Accelerator::Tcg))
+}
+
 async fn accelerator(backend: Backend) -> Result<Accelerator, StartError> {
     static TOLD: Once = Once::new();
 

@@ -14,7 +14,7 @@ pub mod scratch;
 mod stats;
 mod vsock;
 
-pub use backend::{Backend, StartError, boot_limit, start};
+pub use backend::{Backend, StartError, boot_limit, is_emulated, start};
 pub use config::{Disk, DiskAccess, MachineConfig};
 pub use kvm::{KvmProbe, probe_kvm};
 pub use machine::{BoxFuture, EndCause, Machine, MachineEnd, MachineStats};
