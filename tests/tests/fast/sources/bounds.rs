@@ -6,8 +6,8 @@ use vk_driver::sources::{Checkout, CheckoutError, CheckoutRequest, Submodules};
 use vk_hub_proto::job::{Failure, Sources};
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
-use crate::cache::noise;
-use crate::kit::{Bench, Flags, TOKEN, request, sources, words};
+use super::cache::noise;
+use super::kit::{Bench, Flags, TOKEN, request, sources, words};
 
 const SUBMODULES: Submodules<'static> = Submodules {
     recursive: true,

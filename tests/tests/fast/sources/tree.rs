@@ -6,7 +6,7 @@ use tokio::io::AsyncReadExt;
 use vk_driver::sources::tar_stream;
 use vk_tests::git_http::write;
 
-use crate::kit::unpack;
+use super::kit::unpack;
 
 #[tokio::test]
 async fn kinds_modes_times_and_empty_folders_survive() {

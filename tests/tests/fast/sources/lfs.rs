@@ -13,7 +13,7 @@ use vk_hub_proto::job::{Failure, Sources};
 use vk_tests::git_http::{Fault, GitServer, Repos, commit_all, git, write};
 use vk_tests::git_lfs::{oid, pointer};
 
-use crate::kit::{Bench, Flags, TOKEN, files, holding, processes_in, request, sources, unpack};
+use super::kit::{Bench, Flags, TOKEN, files, holding, processes_in, request, sources, unpack};
 
 const ATTRIBUTES: &[u8] = b"*.bin filter=lfs diff=lfs merge=lfs -text\n";
 

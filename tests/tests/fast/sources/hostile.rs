@@ -9,7 +9,7 @@ use vk_driver::sources::{Checkout, CheckoutError, CheckoutRequest, Submodules};
 use vk_hub_proto::job::{Failure, Sources};
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
-use crate::kit::{Bench, Flags, TOKEN, request, sources, unpack, words};
+use super::kit::{Bench, Flags, TOKEN, request, sources, unpack, words};
 
 const SUBMODULES: Submodules<'static> = Submodules {
     recursive: true,

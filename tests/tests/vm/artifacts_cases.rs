@@ -15,10 +15,7 @@ use vk_tests::job::{variable, with_after_script, with_variables};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 use vk_tests::vk::Vk;
 
-#[path = "artifacts/jobs.rs"]
-mod jobs;
-
-use jobs::{artifact, job, outcomes};
+use crate::artifact_jobs::{artifact, job, outcomes};
 
 /// Variables that steer HTTP clients and their logins, all set to rubbish.
 fn rubbish() -> Vec<(String, &'static str)> {

@@ -9,7 +9,7 @@ use vk_driver::sources::{Checkout, CheckoutRequest, SourceCache, Strategy, Submo
 use vk_hub_proto::job::Sources;
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
-use crate::kit::{Bench, Flags, TOKEN, files, holding, request, serve_golden, sources, words};
+use super::kit::{Bench, Flags, TOKEN, files, holding, request, serve_golden, sources, words};
 
 const DISCARDED: &str = "The sources kept from earlier jobs cannot be updated";
 

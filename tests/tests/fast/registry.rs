@@ -19,15 +19,10 @@ use vk_tests::image_maker::{self, Image};
 use vk_tests::noise::noise;
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER, impatient};
 
-#[path = "registry/mirrors.rs"]
 mod mirrors;
-#[path = "registry/schemes.rs"]
 mod schemes;
-#[path = "registry/storage.rs"]
 mod storage;
-#[path = "registry/tokens.rs"]
 mod tokens;
-#[path = "registry/trouble.rs"]
 mod trouble;
 
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

@@ -11,10 +11,7 @@ use vk_tests::job::{script, variable, with_variables};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 use vk_tests::vk::Vk;
 
-#[path = "artifacts/jobs.rs"]
-mod jobs;
-
-use jobs::{artifact, job, outcomes};
+use crate::artifact_jobs::{artifact, job, outcomes};
 
 fn dependency(id: u64) -> Value {
     json!({

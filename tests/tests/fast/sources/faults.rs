@@ -11,7 +11,7 @@ use vk_hub_proto::job::{Failure, Sources};
 use vk_tests::git_http::{Fault, GitServer};
 use vk_tests::processes::in_groups;
 
-use crate::kit::{Bench, Flags, TOKEN, groups_in, processes_in, request, serve_golden, sources};
+use super::kit::{Bench, Flags, TOKEN, groups_in, processes_in, request, serve_golden, sources};
 
 async fn failure(server_url: &str, change: impl FnOnce(&mut CheckoutRequest<'_>)) -> GitFailure {
     let mut bench = Bench::new();
@@ -186,7 +186,7 @@ async fn killing_this_process_ends_every_process() {
         .args([
             "--ignored",
             "--exact",
-            "faults::checkout_of_another_process",
+            "sources::faults::checkout_of_another_process",
         ])
         .env("VK_TEST_URL", server.repo_url("web"))
         .env("VK_TEST_WORK", &folder)

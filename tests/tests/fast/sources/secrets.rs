@@ -5,7 +5,7 @@ use std::process::Command;
 use vk_driver::sources::{CheckoutRequest, Submodules};
 use vk_tests::git_http::{Fault, GitServer, Repos, git, write};
 
-use crate::kit::{
+use super::kit::{
     Bench, Flags, TOKEN, files, holding, processes_in, request, serve_golden, sources,
 };
 
@@ -201,7 +201,7 @@ fn f49_f59_the_user_s_settings_and_environment_are_not_used() {
             "--ignored",
             "--exact",
             "--nocapture",
-            "secrets::checkout_under_odd_settings",
+            "sources::secrets::checkout_under_odd_settings",
         ])
         .env("VK_TEST_URL", server.repo_url("web"))
         .env("VK_TEST_WORK", work.path())

@@ -6,11 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "artifacts/download.rs"]
 mod download;
-#[path = "artifacts/kit.rs"]
 mod kit;
-#[path = "artifacts/upload.rs"]
 mod upload;
-#[path = "artifacts/wire.rs"]
 mod wire;

@@ -4,7 +4,7 @@ use vk_driver::sources::{CheckoutRequest, GitFailure, Strategy, Submodules};
 use vk_hub_proto::job::Sources;
 use vk_tests::git_http::git;
 
-use crate::kit::{Bench, Flags, GUEST_DIR, MAIN, request, serve_golden, sources, unpack, words};
+use super::kit::{Bench, Flags, GUEST_DIR, MAIN, request, serve_golden, sources, unpack, words};
 
 const SUBMODULES: Submodules<'static> = Submodules {
     recursive: true,
@@ -361,7 +361,7 @@ async fn a_sha256_repository_is_checked_out() {
     let sha = vk_tests::git_http::commit_all(origin.path(), "one");
     let repos = vk_tests::git_http::Repos::new();
     repos.mirror(origin.path(), "long");
-    let server = repos.serve(crate::kit::TOKEN);
+    let server = repos.serve(super::kit::TOKEN);
     let mut bench = Bench::new();
     let flags = Flags::default();
     let sources = Sources {

@@ -12,10 +12,7 @@ use vk_tests::registry::Registry;
 use vk_tests::small_disk;
 use vk_tests::vk::{JobRun, Vk};
 
-#[path = "artifacts/jobs.rs"]
-mod jobs;
-
-use jobs::{artifact, outcomes};
+use crate::artifact_jobs::{self, artifact, outcomes};
 
 /// A job of project 7 with `caches` and more variables.
 fn with_caches(command: &str, caches: Value, variables: &[Value]) -> Value {
@@ -230,7 +227,7 @@ fn a_silent_registry_costs_a_stage_one_request() {
 fn a_host_without_room_for_a_cache_fails_no_job_and_keeps_its_artifacts() {
     let server = GitLab::start();
     let vk = Vk::new();
-    let mut job = jobs::job(
+    let mut job = artifact_jobs::job(
         &server,
         1,
         &["mkdir c; head -c 60000000 /dev/urandom > c/f; echo kept > f; sync"],

@@ -8,7 +8,7 @@ use vk_driver::sources::{CheckoutError, CheckoutRequest, GitFailure};
 use vk_hub_proto::job::{Failure, Sources};
 use vk_tests::git_http::{commit_all, git, write};
 
-use crate::kit::{Bench, Flags, files, holding, request, sources, unpack};
+use super::kit::{Bench, Flags, files, holding, request, sources, unpack};
 
 /// A repository of two commits with a branch `topic`, and the hash of its `HEAD`.
 fn repository() -> (TempDir, String) {

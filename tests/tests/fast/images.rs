@@ -24,15 +24,10 @@ use vk_tests::fault_proxy::{Action, FaultProxy};
 use vk_tests::image_maker::{self, Compression, Flavour, Image, Tar, push_index};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 
-#[path = "images/disk.rs"]
 mod disk;
-#[path = "images/foreign.rs"]
 mod foreign;
-#[path = "images/logins.rs"]
 mod logins;
-#[path = "images/store.rs"]
 mod store;
-#[path = "images/trouble.rs"]
 mod trouble;
 
 /// A store of its own, and what its pulls told.
