@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use vk_test_slots::Slots;
 
 /// The workspace's folder.
 #[must_use]
@@ -62,6 +63,15 @@ fn beside_the_tests() -> PathBuf {
 pub struct Vk {
     dir: TempDir,
     state: PathBuf,
+    place: Place,
+}
+
+/// A place for its VM, until it is dropped.
+enum Place {
+    /// Taken before the first VM.
+    Needed(Mutex<Option<Slots>>),
+    /// Nothing that it does boots one.
+    Unneeded,
 }
 
 /// How a `vk gitlab run` ended.
@@ -121,7 +131,29 @@ impl Vk {
     pub fn new() -> Self {
         let dir = TempDir::new().expect("a temporary folder");
         let state = dir.path().join("state");
-        Self { dir, state }
+        let place = Place::Needed(Mutex::default());
+        Self { dir, state, place }
+    }
+
+    /// A new place for what ends before a VM is started: it does not wait for VMs of other tests.
+    ///
+    /// # Panics
+    ///
+    /// If no temporary folder can be made.
+    #[must_use]
+    pub fn without_vm() -> Self {
+        Self {
+            place: Place::Unneeded,
+            ..Self::new()
+        }
+    }
+
+    /// Waits until there are fewer than two VMs of other tests; the place is kept until this is dropped.
+    pub fn wait_for_place(&self) {
+        if let Place::Needed(place) = &self.place {
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            place.get_or_insert_with(vk_test_slots::one);
+        }
     }
 
     /// Another place with the same state folder: a second vk of this host, at the same time. This one must outlive it.
@@ -166,7 +198,12 @@ impl Vk {
     /// If it cannot be started.
     #[expect(clippy::expect_used, reason = "a test without vk cannot go on")]
     pub fn run(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-        self.command().args(args).output().expect("vk starts")
+        let mut command = self.command();
+        command.args(args);
+        if command.get_args().next() == Some("run".as_ref()) {
+            self.wait_for_place();
+        }
+        command.output().expect("vk starts")
     }
 
     /// Writes `job` into a file and answers its path.
@@ -195,6 +232,7 @@ impl Vk {
     pub fn start_job(&self, job: &Value, args: &[&str]) -> Child {
         let file = self.job_file(job);
         let _ = fs::remove_file(self.result_file());
+        self.wait_for_place();
         self.command()
             .args(["gitlab", "run"])
             .arg(file)

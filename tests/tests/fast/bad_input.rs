@@ -13,7 +13,7 @@ use vk_tests::small_disk;
 use vk_tests::vk::{JobRun, Vk};
 
 fn usage_error(text: &str) -> String {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let file = vk.dir().join("job.json");
     fs::write(&file, text).unwrap();
 
@@ -29,7 +29,7 @@ fn usage_error(text: &str) -> String {
 
 /// Runs a job that must not get as far as a VM.
 fn refused(job: &Value, class: &str) -> JobRun {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let config = vk.dir().join("config.toml");
     // By default it is tried for 90 s.
     fs::write(&config, "[registries]\nunreachable_for = \"1s\"\n").unwrap();
@@ -84,7 +84,7 @@ fn missing_steps_and_sources_are_named() {
 
 #[test]
 fn a_file_that_does_not_exist_is_bad_usage() {
-    let output = Vk::new().run(["gitlab", "run", "no-such-file.json"]);
+    let output = Vk::without_vm().run(["gitlab", "run", "no-such-file.json"]);
 
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-file.json"));
@@ -201,7 +201,7 @@ fn f2_a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
         ],
     );
 
-    let run = Vk::new().run_job(&job, &[]);
+    let run = Vk::without_vm().run_job(&job, &[]);
 
     assert_eq!((run.status, run.failure()), (3, "configuration"), "{run:?}");
     for place in [run.text(), run.stderr.clone(), run.result.to_string()] {
@@ -291,7 +291,7 @@ fn an_image_that_finds_no_room_fails_as_image_pull_with_figures() {
         .layer(zeros, Compression::Gzip)
         .push(&registry, "bomb:1");
     for (name, megabytes) in [("small:1", 48), ("bomb:1", 200)] {
-        let vk = Vk::new();
+        let vk = Vk::without_vm();
         let mut job = script(&["true"]);
         let image = registry.image(name);
         job["image"] = json!({"name": image});
@@ -309,7 +309,7 @@ fn an_image_that_finds_no_room_fails_as_image_pull_with_figures() {
 
 #[test]
 fn a_result_that_cannot_be_written_is_found_before_the_job_runs() {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let file = vk.job_file(&script(&["true"]));
 
     let output = vk
@@ -325,7 +325,7 @@ fn a_result_that_cannot_be_written_is_found_before_the_job_runs() {
 
 #[test]
 fn images_that_are_not_built_name_the_command() {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let empty = vk.dir().join("empty");
     fs::create_dir(&empty).unwrap();
 
@@ -337,7 +337,7 @@ fn images_that_are_not_built_name_the_command() {
 
 #[test]
 fn a_host_without_qemu_names_the_package() {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let file = vk.job_file(&script(&["true"]));
     let bin = vk.dir().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -358,7 +358,7 @@ fn a_host_without_qemu_names_the_package() {
 
 #[test]
 fn a_state_folder_that_cannot_be_written_is_a_system_failure_that_names_it() {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     // A file where the folder should be: not writable even for root.
     fs::write(vk.state(), b"").unwrap();
 
@@ -370,7 +370,7 @@ fn a_state_folder_that_cannot_be_written_is_a_system_failure_that_names_it() {
 
 #[test]
 fn a_variable_without_a_value_is_bad_usage() {
-    let output = Vk::new().run(["gitlab", "run", "job.json", "--var", "NOVALUE"]);
+    let output = Vk::without_vm().run(["gitlab", "run", "job.json", "--var", "NOVALUE"]);
 
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("KEY=VALUE"));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vk_tests::fault_proxy::{Action, FaultProxy};
 use vk_tests::image_maker::{self, Compression, Image, Tar};
+use vk_tests::processes::{Signal, send};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 use vk_tests::small_disk;
 use vk_tests::vk::Vk;
@@ -73,7 +74,7 @@ fn images_are_pulled_listed_and_removed() {
         .layer(layer("b"), Compression::Gzip)
         .push(&registry, "b:1");
     let (a, b) = (registry.image("a:1"), registry.image("b:1"));
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
 
     let pulled = run(&vk, &["image", "pull", &a, &b]);
     let again = json(&run(
@@ -118,7 +119,7 @@ fn images_are_pulled_listed_and_removed() {
 #[test]
 fn what_cannot_be_pulled_is_told_in_a_line_with_status_3() {
     let registry = Registry::start();
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let name = registry.image("no/such/image:9");
 
     let output = run(&vk, &["image", "pull", &name]);
@@ -135,7 +136,7 @@ fn what_cannot_be_pulled_is_told_in_a_line_with_status_3() {
 
 #[test]
 fn what_cannot_be_meant_is_bad_usage() {
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     for args in [
         ["image", "pull", "--policy", "sometimes", "127.0.0.1:1/a:1"],
         [
@@ -169,7 +170,7 @@ fn a_pull_asks_the_registry_whatever_is_configured_for_jobs() {
             .layer(layer(name), Compression::Gzip)
             .push(&registry, "a:1")
     };
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let config = vk.dir().join("vk.toml");
     fs::write(&config, "[images]\npull_policy = \"if-not-present\"\n").unwrap();
     let image = registry.image("a:1");
@@ -206,7 +207,7 @@ fn images_give_way_to_bytes_and_not_to_what_a_manifest_claims() {
     manifest["layers"][0]["size"] = serde_json::json!(60 << 20);
     let kind = "application/vnd.oci.image.manifest.v1+json";
     image_maker::push_manifest(&registry, "liar:1", kind, &manifest);
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let host = registry.host();
     let script = format!(
         "\"$VK\" image pull {host}/first:1 && ! \"$VK\" image pull {host}/liar:1 && \"$VK\" image ls && \
@@ -236,7 +237,7 @@ fn pulls_that_are_killed_at_any_moment_leave_a_store_that_works() {
             .push(&registry, &format!("{name}:1"));
     }
     let images = ["a:1", "b:1"].map(|name| registry.image(name));
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let config = vk.dir().join("vk.toml");
     // Room for one of them: each pull collects the other.
     fs::write(&config, "[images]\nstore_size = \"3M\"\n").unwrap();
@@ -303,7 +304,7 @@ fn a_configuration_names_authorities_and_a_helper_program_logs_in() {
         login: true,
     });
     Image::new().push(&registry, "a:1");
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let path = |name: &str| vk.dir().join(name);
     fs::write(path("ca.pem"), registry.ca_pem()).unwrap();
     fs::write(path("vk.toml"), "[registries]\nca_files = [\"ca.pem\"]\n").unwrap();
@@ -359,7 +360,7 @@ fn a_killed_pull_leaves_a_store_that_works() {
         .layer(layer("second"), Compression::None)
         .push(&registry, "a:1");
     let proxy = slow(&registry);
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
     let tmp = vk.state().join("images/tmp");
     let waiting = || fs::read_dir(&tmp).map_or(0, Iterator::count);
 
@@ -390,7 +391,7 @@ fn two_processes_that_pull_one_image_share_the_work() {
         .layer(layer("a"), Compression::None)
         .push(&registry, "a:1");
     let proxy = slow(&registry);
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
 
     let pulls = [1, 2, 3].map(|_| start(&vk, &["image", "pull", &proxy.image("a:1")]));
 
@@ -410,19 +411,16 @@ fn an_interrupted_pull_ends_and_leaves_nothing() {
     let registry = Registry::start();
     Image::busybox().push(&registry, "a:1");
     let proxy = slow(&registry);
-    let vk = Vk::new();
+    let vk = Vk::without_vm();
 
     let pull = start(&vk, &["image", "pull", &proxy.image("a:1")]);
     let end = Instant::now() + Duration::from_secs(60);
     while asked_for_blobs(&proxy) < 2 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let interrupt = std::process::Command::new("kill")
-        .args(["-INT", &pull.id().to_string()])
-        .status();
+    send(pull.id(), Signal::INT);
     let output = pull.wait_with_output().unwrap();
 
-    assert!(interrupt.unwrap().success());
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert_eq!(
         fs::read_dir(vk.state().join("images/tmp")).unwrap().count(),

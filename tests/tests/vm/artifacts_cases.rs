@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use vk_tests::gitlab::{Call, Fault, GitLab};
 use vk_tests::golden::uploads;
 use vk_tests::job::{variable, with_after_script, with_variables};
+use vk_tests::processes::{Signal, send};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 use vk_tests::vk::Vk;
 
@@ -213,10 +214,7 @@ fn f33_after_a_graceful_cancel_artifacts_of_after_script_are_uploaded() {
         assert!(child.try_wait().unwrap().is_none(), "{}", read());
         std::thread::sleep(Duration::from_millis(20));
     }
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(sent.unwrap().success());
+    send(child.id(), Signal::INT);
 
     let run = vk.finish(child);
 
@@ -251,10 +249,7 @@ fn an_upload_that_is_stopped_has_failed() {
     // The first is graceful, and lets uploads end; two at once may arrive as one.
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < end, "{}", read());
-        let sent = Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status();
-        assert!(sent.unwrap().success());
+        send(child.id(), Signal::INT);
         std::thread::sleep(Duration::from_millis(300));
     }
 

@@ -246,6 +246,7 @@ fn a_host_without_room_for_a_cache_fails_no_job_and_keeps_its_artifacts() {
     );
 
     // Room for the scratch disk with the file on it, and for half of the file's archive.
+    vk.wait_for_place();
     let output = small_disk::shell(&vk, 90, &script).output().unwrap();
 
     let run = JobRun {

@@ -2,25 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vk_tests::git_http::{Fault, Repos};
 use vk_tests::golden::Job;
 use vk_tests::job::{script, with_after_script};
-use vk_tests::processes::{family, left_after, left_of, marked};
+use vk_tests::processes::{Signal, family, left_after, left_of, marked, send};
 use vk_tests::vk::{JobRun, Vk};
 
 const AFTER: &[&str] = &["echo \"after: $CI_JOB_STATUS\""];
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-}
 
 /// A running job whose trace goes to a file, so that a test can see how far it is.
 struct Running {
@@ -76,7 +68,7 @@ fn f8_f33_f38_the_first_signal_stops_the_script_and_runs_after_script() {
     let mut running = Running::start(Vk::new(), &["echo ready", "sleep 600 # marker-4711-x"]);
     running.reach("\nready".trim_start());
     running.reach("sleep 600");
-    signal(&running.child, "-INT");
+    send(running.child.id(), Signal::INT);
     let mark = running.mark();
 
     let run = running.finish();
@@ -109,9 +101,9 @@ fn f33_the_second_signal_ends_after_script() {
     let job = with_after_script(script(&["echo ready", "sleep 600"]), after);
     let mut running = Running::start_job(Vk::new(), &job);
     running.reach("sleep 600");
-    signal(&running.child, "-TERM");
+    send(running.child.id(), Signal::TERM);
     running.reach("after: canceled");
-    signal(&running.child, "-TERM");
+    send(running.child.id(), Signal::TERM);
     let mark = running.mark();
 
     let run = running.finish();
@@ -142,9 +134,9 @@ fn f38_the_second_signal_ends_everything_at_once() {
         &["trap '' TERM", "echo ready", "sleep 600 & wait; sleep 600"],
     );
     running.reach("sleep 600");
-    signal(&running.child, "-TERM");
+    send(running.child.id(), Signal::TERM);
     std::thread::sleep(Duration::from_millis(300));
-    signal(&running.child, "-TERM");
+    send(running.child.id(), Signal::TERM);
     let mark = running.mark();
 
     let run = running.finish();
@@ -168,7 +160,7 @@ fn f37_f38_a_cancel_while_the_vm_boots_ends_the_job() {
     while !marked(&mark).iter().any(|pid| is_qemu(*pid)) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    signal(&running.child, "-INT");
+    send(running.child.id(), Signal::INT);
 
     let run = running.finish();
 
@@ -274,10 +266,7 @@ fn f35_a_killed_vm_is_a_system_failure_within_moments() {
     running.reach("sleep 600");
     let mark = running.mark();
     let qemu = marked(&mark).into_iter().find(|pid| is_qemu(*pid)).unwrap();
-    Command::new("kill")
-        .args(["-KILL", &qemu.to_string()])
-        .status()
-        .unwrap();
+    send(qemu, Signal::KILL);
 
     let run = running.finish();
 
@@ -297,6 +286,7 @@ fn a_trace_that_cannot_be_written_ends_the_job() {
         .write(true)
         .open("/dev/full")
         .unwrap();
+    vk.wait_for_place();
 
     let output = vk
         .command()

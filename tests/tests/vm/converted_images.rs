@@ -144,6 +144,7 @@ fn the_guest_sees_what_the_layers_say() {
         done
         "#
     );
+    vk.wait_for_place();
     let out = vk
         .command()
         .env("VK_IMAGES_DIR", &dir)

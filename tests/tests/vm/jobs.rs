@@ -23,6 +23,7 @@ fn an_emulated_guest_that_hangs_at_boot_makes_way_for_another() {
     fs::write(&qemu, script).unwrap();
     fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{path}", vk.dir().join("bin").display());
+    vk.wait_for_place();
 
     let output = vk
         .command()
@@ -215,6 +216,7 @@ fn two_runs_of_the_same_job_at_once_both_work() {
     let vk = Vk::new();
     let other = Vk::new();
     let job = with_after_script(script(&["hostname", "sleep 1"]), &["echo done"]);
+    let _places = vk_test_slots::both();
 
     let first = vk.start_job(&job, &[]);
     let second = other.start_job(&job, &["--state-dir", vk.state().to_str().unwrap()]);
@@ -251,6 +253,7 @@ fn variables_of_the_command_line_win_and_files_are_files() {
 #[test]
 fn a_command_passes_its_streams_and_its_status() {
     let vk = Vk::new();
+    vk.wait_for_place();
     let script = "cat; echo to stderr >&2; echo \"$NAME\"; exit 7";
 
     let mut child = vk

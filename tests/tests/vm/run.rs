@@ -159,6 +159,9 @@ impl Typist {
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         set_size(&terminal, 100, 30);
+        if args.first() == Some(&"run") {
+            vk.wait_for_place();
+        }
         let name = ptsname(&terminal, Vec::new()).unwrap();
         let other = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let stream = || OwnedFd::from(File::from(other.try_clone().unwrap()));
