@@ -247,7 +247,7 @@ fn whatever_keeps_an_image_away_is_named_with_image_and_registry() {
     Image::new().platform("linux/arm64").push(&open, "arm:1");
     Image::busybox().push(&open, "a:1");
     let corrupt = FaultProxy::start(open.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             Action::Corrupt(5)
         } else {
             Action::Forward

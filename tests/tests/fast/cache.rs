@@ -92,7 +92,7 @@ fn calls(proxy: &FaultProxy) -> Vec<String> {
         .requests()
         .iter()
         .filter_map(|request| {
-            let path = request.path.strip_prefix(prefix)?;
+            let path = request.target.strip_prefix(prefix)?;
             let mut parts: Vec<&str> = path.split(['?', '/']).take(2).collect();
             if parts.first() == Some(&"blobs") && parts.get(1) != Some(&"uploads") {
                 parts.truncate(1);
@@ -108,7 +108,7 @@ fn calls(proxy: &FaultProxy) -> Vec<String> {
 }
 
 fn is_layer_upload(request: &Request) -> bool {
-    request.method == "PUT" && request.path.contains("/blobs/uploads/")
+    request.method == "PUT" && request.target.contains("/blobs/uploads/")
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn a_registry_that_was_cleaned_up_gets_what_it_lacks() {
     let proxy = FaultProxy::start(registry.host(), {
         let refused = Arc::clone(&refused);
         move |request| {
-            let is_manifest = request.method == "PUT" && request.path.contains("/manifests/");
+            let is_manifest = request.method == "PUT" && request.target.contains("/manifests/");
             if is_manifest && refused.fetch_add(1, Ordering::SeqCst) == 1 {
                 return Action::status(404);
             }
@@ -255,7 +255,7 @@ async fn a_layer_that_breaks_off_is_resumed_and_a_forged_one_refused() {
     let proxy = FaultProxy::start(registry.host(), {
         let cut = Arc::clone(&cut);
         move |request| {
-            let is_layer = request.method == "GET" && request.path.contains("/blobs/");
+            let is_layer = request.method == "GET" && request.target.contains("/blobs/");
             if is_layer && cut.fetch_add(1, Ordering::SeqCst) == 0 {
                 return Action::DropAfter(300_000);
             }
@@ -266,7 +266,7 @@ async fn a_layer_that_breaks_off_is_resumed_and_a_forged_one_refused() {
     assert_eq!(cut.load(Ordering::SeqCst), 2);
 
     let forging = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             return Action::Corrupt(100_000);
         }
         Action::Forward
@@ -298,7 +298,7 @@ async fn a_registry_that_is_gone_is_unavailable() {
 async fn a_request_that_runs_into_its_limit_is_not_made_again() {
     let registry = Registry::start();
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/manifests/") || is_layer_upload(request) {
+        if request.target.contains("/manifests/") || is_layer_upload(request) {
             return Action::Silence;
         }
         Action::Forward
@@ -351,7 +351,7 @@ async fn what_is_no_cache_or_too_large_is_refused_and_others_are_asked_for() {
 
     store(&caches, "key", b"x").await.unwrap();
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if !request.path.contains("/manifests/") {
+        if !request.target.contains("/manifests/") {
             return Action::Forward;
         }
         let manifest = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
@@ -379,7 +379,7 @@ async fn a_manifest_whose_layer_is_gone_is_a_miss() {
     let registry = Registry::start();
     store(&plain(registry.host()), "key", b"x").await.unwrap();
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             return Action::status(404);
         }
         Action::Forward

@@ -48,7 +48,7 @@ fn layer(name: &str) -> Vec<u8> {
 /// A proxy that sends blobs slowly.
 fn slow(registry: &Registry) -> FaultProxy {
     FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             Action::Slow(20_000, Duration::from_millis(100))
         } else {
             Action::Forward
@@ -60,7 +60,7 @@ fn asked_for_blobs(proxy: &FaultProxy) -> usize {
     let requests = proxy.requests();
     requests
         .iter()
-        .filter(|request| request.path.contains("/blobs/"))
+        .filter(|request| request.target.contains("/blobs/"))
         .count()
 }
 

@@ -191,7 +191,7 @@ async fn many_layers_are_applied_in_order_however_they_come() {
     // The early ones come last.
     let mut count = 0;
     let proxy = FaultProxy::start(registry.host(), move |request| {
-        count += u32::from(request.path.contains("/blobs/"));
+        count += u32::from(request.target.contains("/blobs/"));
         if count < 5 {
             Action::Slow(1000, Duration::from_millis(20))
         } else {
@@ -277,7 +277,7 @@ async fn an_image_that_is_here_is_not_downloaded_again() {
         proxy
             .requests()
             .iter()
-            .filter(|r| r.path.contains("/blobs/"))
+            .filter(|r| r.target.contains("/blobs/"))
             .count()
     };
     host.pull(&name).await.unwrap();

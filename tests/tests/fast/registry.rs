@@ -87,7 +87,7 @@ async fn faulty(
     .await;
     let mut count = 0;
     let proxy = FaultProxy::start(registry.host(), move |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             count += 1;
             rule(count)
         } else {
@@ -101,7 +101,7 @@ fn to_blobs(proxy: &FaultProxy) -> Vec<Request> {
     let requests = proxy.requests();
     requests
         .into_iter()
-        .filter(|request| request.path.contains("/blobs/"))
+        .filter(|request| request.target.contains("/blobs/"))
         .collect()
 }
 
@@ -469,7 +469,7 @@ async fn a_registry_that_stays_busy_is_unavailable_and_its_words_are_told() {
     let asked = proxy.requests();
     let asked: Vec<_> = asked
         .iter()
-        .filter(|r| r.path.contains("/manifests/"))
+        .filter(|r| r.target.contains("/manifests/"))
         .collect();
     assert_eq!(asked.len(), 1);
 }

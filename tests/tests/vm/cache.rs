@@ -181,7 +181,7 @@ fn a_cache_over_the_jobs_limit_stays_out_of_the_registry() {
         assert_eq!(text.matches(line).count(), count, "{line:?} in {text}");
     }
     let manifests = |request: &&vk_tests::fault_proxy::Request| {
-        request.method == "PUT" && request.path.contains("/manifests/")
+        request.method == "PUT" && request.target.contains("/manifests/")
     };
     assert_eq!(proxy.requests().iter().filter(manifests).count(), 1);
 }
@@ -191,7 +191,7 @@ fn a_cache_over_the_jobs_limit_stays_out_of_the_registry() {
 fn a_silent_registry_costs_a_stage_one_request() {
     let registry = Registry::start();
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/manifests/") {
+        if request.target.contains("/manifests/") {
             return Action::Silence;
         }
         Action::Forward
@@ -211,7 +211,7 @@ fn a_silent_registry_costs_a_stage_one_request() {
 
     let text = run.text();
     assert_eq!(run.status, 0, "{run:?}");
-    let asked = |request: &&vk_tests::fault_proxy::Request| request.path.contains("/manifests/");
+    let asked = |request: &&vk_tests::fault_proxy::Request| request.target.contains("/manifests/");
     assert_eq!(proxy.requests().iter().filter(asked).count(), 1, "{text}");
     assert_eq!(looked_for(&text).len(), 2, "{text}");
     assert_eq!(

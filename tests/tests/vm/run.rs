@@ -269,7 +269,7 @@ fn a_pull_on_a_terminal_has_a_bar_for_each_of_the_first_layers_and_one_for_the_o
     });
     image.push(&registry, "a:1");
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             Action::Slow(10_000, Duration::from_millis(100))
         } else {
             Action::Forward

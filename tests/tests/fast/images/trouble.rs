@@ -51,14 +51,14 @@ async fn a_layer_that_breaks_off_is_resumed_and_one_with_the_wrong_digest_is_ref
     let layers = [Digest::of(&tar("a")), Digest::of(&tar("b"))].map(|digest| digest.to_string());
     let breaking = FaultProxy::start(registry.host(), |request| {
         let is_whole = !request.headers.contains_key("range");
-        if request.path.contains("/blobs/") && is_whole {
+        if request.target.contains("/blobs/") && is_whole {
             Action::DropAfter(100_000)
         } else {
             Action::Forward
         }
     });
     let corrupting = FaultProxy::start(registry.host(), move |request| {
-        if layers.iter().any(|layer| request.path.ends_with(layer)) {
+        if layers.iter().any(|layer| request.target.ends_with(layer)) {
             Action::Corrupt(300_000)
         } else {
             Action::Forward
@@ -81,7 +81,7 @@ async fn two_pulls_of_one_image_share_the_work() {
     let registry = Registry::start();
     Image::busybox().push(&registry, "a:1");
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             Action::Slow(200_000, Duration::from_millis(50))
         } else {
             Action::Forward
@@ -98,7 +98,7 @@ async fn two_pulls_of_one_image_share_the_work() {
     let blobs = proxy
         .requests()
         .iter()
-        .filter(|r| r.path.contains("/blobs/"))
+        .filter(|r| r.target.contains("/blobs/"))
         .count();
     assert_eq!(blobs, 2, "one configuration and one layer");
 }
@@ -108,7 +108,7 @@ async fn a_pull_that_is_dropped_leaves_nothing() {
     let registry = Registry::start();
     Image::busybox().push(&registry, "a:1");
     let proxy = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/blobs/") {
+        if request.target.contains("/blobs/") {
             Action::Slow(10_000, Duration::from_millis(100))
         } else {
             Action::Forward
@@ -146,7 +146,7 @@ async fn the_cause_of_a_layer_that_does_not_come_is_told_however_slow_the_audien
     let proxy = FaultProxy::start(registry.host(), |request| {
         if request.headers.contains_key("range") {
             Action::status(404)
-        } else if request.path.contains("/blobs/") {
+        } else if request.target.contains("/blobs/") {
             Action::DropAfter(200_000)
         } else {
             Action::Forward
@@ -188,7 +188,7 @@ async fn a_slow_registry_keeps_nobody_waiting_who_wants_the_image_from_another_o
     let proxy = FaultProxy::start(registry.host(), {
         let is_slow = Arc::clone(&is_slow);
         move |request| {
-            if request.path.contains("/blobs/") && is_slow.load(Ordering::SeqCst) {
+            if request.target.contains("/blobs/") && is_slow.load(Ordering::SeqCst) {
                 Action::Slow(1000, Duration::from_millis(50))
             } else {
                 Action::Forward
@@ -252,7 +252,7 @@ async fn twenty_jobs_of_one_image_come_back_when_a_busy_registry_wants_and_share
     // A lower bound holds on a slow machine, too.
     assert!(start.elapsed() >= Duration::from_secs(3));
     let requests = proxy.requests();
-    let count = |part: &str| requests.iter().filter(|r| r.path.contains(part)).count();
+    let count = |part: &str| requests.iter().filter(|r| r.target.contains(part)).count();
     assert_eq!(count("/manifests/"), 25, "one each, and five once more");
     assert_eq!(count("/blobs/"), 2, "one configuration and one layer");
 }

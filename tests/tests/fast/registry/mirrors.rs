@@ -16,7 +16,7 @@ async fn a_mirror_is_asked_first_and_the_registry_has_what_it_has_not() {
     );
     // It has no manifests, and breaks in the middle of a blob.
     let mirror = FaultProxy::start(registry.host(), |request| {
-        if request.path.contains("/manifests/") {
+        if request.target.contains("/manifests/") {
             Action::status(404)
         } else if request.headers.contains_key("range") {
             Action::Close

@@ -18,7 +18,7 @@ async fn a_redirect_to_another_host_does_not_get_the_login() {
     let proxy = token_registry(&registry, |_, _| token(&json!({"token": "good"})));
     let front = FaultProxy::start(&proxy.host(), move |request| {
         let authorized = request.headers.contains_key("authorization");
-        if authorized && request.path.contains("/blobs/") {
+        if authorized && request.target.contains("/blobs/") {
             Action::with_header(307, "Location", &target)
         } else {
             Action::Forward
@@ -71,7 +71,7 @@ async fn an_upload_elsewhere_does_not_get_the_login() {
         "/upload?id=1&digest={}",
         digest.to_string().replace(':', "%3A")
     );
-    assert_eq!(seen[0].path, expected);
+    assert_eq!(seen[0].target, expected);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn with_storage(
     let path = repository(registry.host(), "a");
     let digest = push(&registry.client(), &path, &noise(300_000)).await;
     let storage = FaultProxy::start(registry.host(), move |request| {
-        let link = request.path.split_once("?link=").unwrap().1;
+        let link = request.target.split_once("?link=").unwrap().1;
         if request.headers.contains_key("authorization") {
             Action::status(400)
         } else if request.method != "GET" || refuse(link.parse().unwrap()) {
@@ -115,11 +115,11 @@ async fn with_storage(
         if !request.headers.contains_key("authorization") {
             return Action::with_header(401, "WWW-Authenticate", "Basic realm=\"a\"");
         }
-        if !request.path.contains("/blobs/sha256:") {
+        if !request.target.contains("/blobs/sha256:") {
             return Action::Forward;
         }
         links += 1;
-        let target = format!("http://{host}{}?link={links}", request.path);
+        let target = format!("http://{host}{}?link={links}", request.target);
         Action::with_header(307, "Location", &target)
     });
     let mut credentials = Credentials::default();

@@ -12,7 +12,7 @@ pub(crate) fn token_registry(
     let proxy = FaultProxy::start(registry.host(), {
         let own = Arc::clone(&own);
         move |request| {
-            if request.path.starts_with("/token") {
+            if request.target.starts_with("/token") {
                 return answer(request, tokens.fetch_add(1, Ordering::SeqCst) + 1);
             }
             let authorization = request.headers.get("authorization");
@@ -37,7 +37,7 @@ fn to_tokens(proxy: &FaultProxy) -> Vec<Request> {
     let requests = proxy.requests();
     requests
         .into_iter()
-        .filter(|request| request.path.starts_with("/token"))
+        .filter(|request| request.target.starts_with("/token"))
         .collect()
 }
 
@@ -65,7 +65,7 @@ async fn an_anonymous_token_is_asked_for_once_and_used_for_all() {
     let asked = to_tokens(&proxy);
     assert_eq!(asked.len(), 1);
     assert_eq!(
-        asked[0].path,
+        asked[0].target,
         "/token?scope=repository%3Aa%2Fb%3Apull&service=the+registry"
     );
     assert_eq!(asked[0].headers.get("authorization"), None);
@@ -93,7 +93,11 @@ async fn a_push_asks_for_a_token_to_push_with_the_login() {
     assert!(client.blob_exists(&repository, digest).await.unwrap());
     let asked = to_tokens(&proxy);
     assert_eq!(asked.len(), 1, "{asked:?}");
-    assert!(asked[0].path.contains("pull%2Cpush"), "{}", asked[0].path);
+    assert!(
+        asked[0].target.contains("pull%2Cpush"),
+        "{}",
+        asked[0].target
+    );
     assert!(asked[0].headers["authorization"].starts_with("Basic "));
 }
 
@@ -185,7 +189,7 @@ async fn a_token_service_that_has_moved_is_followed_and_only_its_own_host_sees_t
     let elsewhere = FaultProxy::start("", |_| token(&json!({"token": "good"})));
     let target = format!("http://{}/moved", elsewhere.host());
     let proxy = token_registry(&registry, move |request, _| {
-        if request.path == "/token/here" {
+        if request.target == "/token/here" {
             Action::with_header(307, "Location", &target)
         } else {
             Action::with_header(302, "Location", "/token/here")

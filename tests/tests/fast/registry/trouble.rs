@@ -102,6 +102,6 @@ async fn an_error_inside_a_registry_is_asked_about_again_and_told_if_it_stays() 
     assert!(pulled.unwrap() == content);
     assert!(chain(&error).contains("status 500"), "{error:?}");
     let asked = broken.requests();
-    let asked = asked.iter().filter(|r| r.path.contains("/manifests/"));
+    let asked = asked.iter().filter(|r| r.target.contains("/manifests/"));
     assert_eq!(asked.count(), 4);
 }
