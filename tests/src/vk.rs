@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use vk_test_slots::Slots;
+use vk_test_base::places;
 
 /// The workspace's folder.
 #[must_use]
@@ -63,15 +63,7 @@ fn beside_the_tests() -> PathBuf {
 pub struct Vk {
     dir: TempDir,
     state: PathBuf,
-    place: Place,
-}
-
-/// A place for its VM, until it is dropped.
-enum Place {
-    /// Taken before the first VM.
-    Needed(Mutex<Option<Slots>>),
-    /// Nothing that it does boots one.
-    Unneeded,
+    boots: bool,
 }
 
 /// How a `vk gitlab run` ended.
@@ -131,8 +123,11 @@ impl Vk {
     pub fn new() -> Self {
         let dir = TempDir::new().expect("a temporary folder");
         let state = dir.path().join("state");
-        let place = Place::Needed(Mutex::default());
-        Self { dir, state, place }
+        Self {
+            dir,
+            state,
+            boots: true,
+        }
     }
 
     /// A new place for what ends before a VM is started: it does not wait for VMs of other tests.
@@ -143,16 +138,15 @@ impl Vk {
     #[must_use]
     pub fn without_vm() -> Self {
         Self {
-            place: Place::Unneeded,
+            boots: false,
             ..Self::new()
         }
     }
 
-    /// Waits until there are fewer than two VMs of other tests; the place is kept until this is dropped.
+    /// Waits until fewer than two other tests have a VM; the place is this thread's from then on.
     pub fn wait_for_place(&self) {
-        if let Place::Needed(place) = &self.place {
-            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            place.get_or_insert_with(vk_test_slots::one);
+        if self.boots {
+            places::one();
         }
     }
 
@@ -198,10 +192,17 @@ impl Vk {
     /// If it cannot be started.
     #[expect(clippy::expect_used, reason = "a test without vk cannot go on")]
     pub fn run(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+        let args: Vec<_> = args.into_iter().collect();
         let mut command = self.command();
-        command.args(args);
-        if command.get_args().next() == Some("run".as_ref()) {
-            self.wait_for_place();
+        match args.split_first() {
+            Some((first, others)) if first.as_ref() == "run" => {
+                self.wait_for_place();
+                // More would take longer to emulate.
+                command.args(["run", "--cpus", "1"]).args(others);
+            }
+            _ => {
+                command.args(&args);
+            }
         }
         command.output().expect("vk starts")
     }

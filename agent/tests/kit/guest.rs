@@ -9,6 +9,7 @@ use vk_driver::agent::{AgentClient, ExecRequest, GuestReady, ReadyListener, Stdi
 use vk_driver::vm::{
     Backend, Disk, DiskAccess, Machine, MachineConfig, MachineEnd, boot_limit, scratch, start,
 };
+use vk_test_base::places;
 
 use super::{Outcome, bash, outcome};
 
@@ -16,8 +17,13 @@ use super::{Outcome, bash, outcome};
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 /// One guest for all tests that leave it as it was.
-pub static SHARED: LazyLock<Guest> =
-    LazyLock::new(|| RUNTIME.block_on(Guest::boot(&Options::default())));
+pub static SHARED: LazyLock<Guest> = LazyLock::new(|| {
+    places::one_for_the_program();
+    RUNTIME.block_on(async {
+        let folder = vk_test_base::folder::of_the_program();
+        Guest::boot_in(folder, &Options::default()).await
+    })
+});
 
 /// The images: `VK_IMAGES_DIR`, or where `images/build` leaves them.
 pub fn images() -> PathBuf {
@@ -58,8 +64,14 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// Boots one for this test, as soon as there is a place for it.
     pub async fn boot(options: &Options) -> Self {
-        let (machine, listener, folder) = launch(options).await;
+        places::one();
+        Self::boot_in(&std::env::temp_dir(), options).await
+    }
+
+    async fn boot_in(parent: &Path, options: &Options) -> Self {
+        let (machine, listener, folder) = launch(parent, options).await;
         let limit = boot_limit(Backend::Auto).await;
         let ready = tokio::select! {
             ready = listener.ready(limit) => match ready {
@@ -88,13 +100,17 @@ impl Guest {
 
 /// How a guest ends that cannot start.
 pub async fn failed_boot(options: &Options) -> MachineEnd {
-    let (machine, _listener, _folder) = launch(options).await;
+    places::one();
+    let (machine, _listener, _folder) = launch(&std::env::temp_dir(), options).await;
     let limit = boot_limit(Backend::Auto).await + Duration::from_secs(20);
     tokio::time::timeout(limit, machine.wait()).await.unwrap()
 }
 
-async fn launch(options: &Options) -> (Box<dyn Machine>, ReadyListener, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
+async fn launch(
+    parent: &Path,
+    options: &Options,
+) -> (Box<dyn Machine>, ReadyListener, tempfile::TempDir) {
+    let folder = tempfile::tempdir_in(parent).unwrap();
     let mut disks = vec![Disk {
         path: options.image.clone(),
         access: DiskAccess::ReadOnly,

@@ -216,7 +216,7 @@ fn two_runs_of_the_same_job_at_once_both_work() {
     let vk = Vk::new();
     let other = Vk::new();
     let job = with_after_script(script(&["hostname", "sleep 1"]), &["echo done"]);
-    let _places = vk_test_slots::both();
+    vk_test_base::places::both();
 
     let first = vk.start_job(&job, &[]);
     let second = other.start_job(&job, &["--state-dir", vk.state().to_str().unwrap()]);
