@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kit::{PATIENCE, Rehearsal};
-use vk_driver::agent::{
+use vk_agent_client::{
     AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ArchiveSummary, ExtractRequest,
     ExtractSummary, FailureKind, Level, Severity,
 };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kit::{Rehearsal, await_word, bash, command, input, lives, outcome};
-use vk_driver::agent::{ExecEvent, ExecRequest, ExitStatus, FailureKind, Stdin};
+use vk_agent_client::{ExecEvent, ExecRequest, ExitStatus, FailureKind, Stdin};
 
 #[tokio::test]
 async fn exit_codes_come_through() {

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use kit::guest::{Guest, Options, RUNTIME, SHARED, failed_boot};
 use kit::{await_word, bash, command, outcome};
 use tokio::io::AsyncReadExt;
-use vk_agent_proto::boot::FAILED;
-use vk_driver::agent::{
+use vk_agent_client::{
     ArchiveEvent, ArchiveFormat, ArchiveRequest, ExecEvent, ExecRequest, ExitStatus,
     ExtractRequest, FailureKind, GetTreeRequest, PutTreeRequest, Stdin,
 };
-use vk_driver::vm::EndCause;
+use vk_agent_proto::boot::FAILED;
+use vk_vm::EndCause;
 
 fn on_shared(script: &str) -> kit::Outcome {
     RUNTIME.block_on(SHARED.bash(script))

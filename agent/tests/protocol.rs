@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use kit::{PATIENCE, Rehearsal, bash, command};
+use vk_agent_client::{
+    AgentClient, AgentError, ExecEvent, ExecRequest, ExitStatus, ReadyListener, Stdin,
+};
 use vk_agent_proto::frame::{read_frame, write_frame, write_json};
 use vk_agent_proto::{
     Exec, Failed, FailureKind, Frame, Header, Hello, Kind, Reply, Request, STDIN_WINDOW, bridge,
-};
-use vk_driver::agent::{
-    AgentClient, AgentError, ExecEvent, ExecRequest, ExitStatus, ReadyListener, Stdin,
 };
 
 /// A connection to the agent, by hand.

@@ -12,7 +12,7 @@ use std::path::Path;
 use kit::{PATIENCE, Rehearsal};
 use tar::{Builder, EntryType, Header};
 use tokio::io::AsyncReadExt;
-use vk_driver::agent::{AgentError, FailureKind, GetTreeRequest, PutTreeRequest, TreeSummary};
+use vk_agent_client::{AgentError, FailureKind, GetTreeRequest, PutTreeRequest, TreeSummary};
 
 fn to(dest: &str) -> PutTreeRequest {
     PutTreeRequest {

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use vk_driver::job::CancelMode;
+use vk_driver::CancelMode;
 
 /// Signals that may wait to be heard: behind the second they say nothing new.
 const WAITING: usize = 4;

@@ -5,7 +5,7 @@ use std::io;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use vk_driver::agent::TerminalSize;
+use vk_agent_client::TerminalSize;
 
 /// The terminal on standard input.
 pub(crate) struct Terminal {

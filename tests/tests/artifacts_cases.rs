@@ -9,13 +9,13 @@ use std::path::Path;
 use serde_json::json;
 use tempfile::TempDir;
 use vk_archive::{Event, Format, Level, Request, Selection, WriteError, select, write};
-use vk_driver::artifacts::{GitLab as Client, Upload};
-use vk_driver::cache::tag;
-use vk_driver::notes::Notes;
-use vk_driver::spool::Spool;
 use vk_gitlab::response::parse;
 use vk_gitlab::translate::{Options, translate};
 use vk_tests::gitlab::GitLab;
+use vk_transfer::Notes;
+use vk_transfer::Spool;
+use vk_transfer::tag;
+use vk_transfer::{GitLab as Client, Upload};
 
 const ALL: [Format; 5] = [
     Format::Zip,

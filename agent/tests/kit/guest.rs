@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use vk_driver::agent::{AgentClient, ExecRequest, GuestReady, ReadyListener, Stdin};
-use vk_driver::vm::{
+use vk_agent_client::{AgentClient, ExecRequest, GuestReady, ReadyListener, Stdin};
+use vk_vm::{
     Backend, Disk, DiskAccess, Machine, MachineConfig, MachineEnd, boot_limit, scratch, start,
 };
 
@@ -101,7 +101,9 @@ async fn launch(options: &Options) -> (Box<dyn Machine>, ReadyListener, tempfile
     }];
     if let Some(size) = options.scratch {
         let path = folder.path().join("scratch.img");
-        scratch::create(&path, size).await.unwrap();
+        scratch::create(&path, size, vk_process::SEARCH_PATH.as_ref())
+            .await
+            .unwrap();
         disks.push(Disk {
             path,
             access: DiskAccess::Scratch,
@@ -116,6 +118,7 @@ async fn launch(options: &Options) -> (Box<dyn Machine>, ReadyListener, tempfile
         cmdline: vec!["vk.hostname=test-guest".into()],
         disks,
         run_dir: folder.path().to_owned(),
+        search_path: vk_process::SEARCH_PATH.into(),
     };
     let listener = ReadyListener::bind(&folder.path().join("agent.vsock")).unwrap();
     let machine = start(Backend::Auto, &config).await.unwrap();

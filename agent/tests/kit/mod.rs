@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use bytes::Bytes;
-use vk_driver::agent::{
+use vk_agent_client::{
     AgentClient, AgentError, ExecEvent, ExecHandle, ExecRequest, ExitStatus, GuestReady,
     ReadyListener, Stdin,
 };

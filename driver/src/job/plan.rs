@@ -81,7 +81,7 @@ mod tests {
     fn pauses(exponential_backoff: bool) -> Vec<u64> {
         let plan = Plan {
             exponential_backoff,
-            ..crate::job::machine::tests::plan()
+            ..crate::job::order::tests::plan()
         };
         (1..=8)
             .map(|failed| plan.retry_pause(failed).as_secs())

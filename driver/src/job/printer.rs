@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use super::context::JobContext;
-use super::machine::StageFailure;
+use super::order::StageFailure;
 use super::stage::Stage;
 use super::stages::StageOutput;
-use crate::output::{JOB_STREAM, OWN_STREAM, Stream, StreamKind, Trace, TraceConfig, lines};
 use vk_hub_proto::job::Failure;
+use vk_trace::{JOB_STREAM, OWN_STREAM, Stream, StreamKind, Trace, TraceConfig, lines};
 
 /// Writes one job's trace.
 pub(super) struct Printer {

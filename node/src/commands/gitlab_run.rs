@@ -9,13 +9,14 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWrite;
-use vk_driver::host::Host;
-use vk_driver::job::feature_flags::{FeatureFlag, FeatureFlags};
-use vk_driver::job::{JobEvent, JobOptions, JobRun, RefusedJob, StageFailure, refuse_job, run_job};
-use vk_driver::output::TraceConfig;
+use vk_driver::{
+    FeatureFlag, FeatureFlags, Host, JobEvent, JobOptions, JobRun, RefusedJob, StageFailure,
+    refuse_job, run_job,
+};
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
 use vk_hub_proto::job::{CiJob, JobResult};
+use vk_trace::TraceConfig;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};

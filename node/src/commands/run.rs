@@ -6,11 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use tokio::sync::mpsc;
-use vk_driver::agent::{Stdin, TerminalSize};
-use vk_driver::command::{CommandEnd, CommandIo, CommandSpec, run_command};
-use vk_driver::image::{PullEvent, PullPolicy, PullRequest};
-use vk_driver::report::chain;
-use vk_driver::size::SizeRequest;
+use vk_agent_client::{Stdin, TerminalSize};
+use vk_driver::{CommandEnd, CommandIo, CommandSpec, SizeRequest, run_command};
+use vk_oci::{PullEvent, PullPolicy, PullRequest};
+use vk_text::chain;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -73,7 +72,7 @@ fn parse_folder(text: &str) -> Result<String, String> {
 }
 
 fn parse_memory(text: &str) -> Result<u32, String> {
-    vk_driver::job::settings::memory_mib(text)
+    vk_text::memory_mib(text)
         .ok_or_else(|| "expected a whole number followed by G or M, such as 2G or 512M".to_owned())
 }
 

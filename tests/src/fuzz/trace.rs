@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use vk_driver::output::{JOB_STREAM, OWN_STREAM, StreamKind, Trace, TraceConfig};
+use vk_trace::{JOB_STREAM, OWN_STREAM, StreamKind, Trace, TraceConfig};
 
 use super::input::Input;
 

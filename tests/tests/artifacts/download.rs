@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use vk_driver::artifacts::DownloadError;
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::noise::noise;
+use vk_transfer::DownloadError;
 
 use super::kit::{JOB, TOKEN, download, server, tls_server};
 

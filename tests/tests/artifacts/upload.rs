@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vk_driver::artifacts::{GitLab as Client, Upload, UploadError};
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::noise::noise;
+use vk_transfer::{GitLab as Client, Upload, UploadError};
 
 use super::kit::{JOB, TOKEN, noting, server, spooled, tls_server, upload};
 

@@ -5,8 +5,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use vk_driver::sources::{Checkout, CheckoutRequest, SourceCache, Strategy, Submodules};
 use vk_hub_proto::job::Sources;
+use vk_sources::{Checkout, CheckoutRequest, SourceCache, Strategy, Submodules};
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
 use crate::kit::{Bench, Flags, TOKEN, files, holding, request, serve_golden, sources, words};

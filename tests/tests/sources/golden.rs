@@ -1,7 +1,7 @@
 //! Checkouts whose lines and trees the golden traces show.
 
-use vk_driver::sources::{CheckoutRequest, GitFailure, Strategy, Submodules};
 use vk_hub_proto::job::Sources;
+use vk_sources::{CheckoutRequest, GitFailure, Strategy, Submodules};
 use vk_tests::git_http::git;
 
 use crate::kit::{Bench, Flags, GUEST_DIR, MAIN, request, serve_golden, sources, unpack, words};
@@ -140,7 +140,7 @@ async fn golden_36_a_missing_commit_fails_with_git_s_words_and_code() {
     assert!(
         matches!(
             first,
-            vk_driver::sources::CheckoutError::Git {
+            vk_sources::CheckoutError::Git {
                 failure: GitFailure::MissingCommit,
                 ..
             }
@@ -403,9 +403,8 @@ async fn two_checkouts_at_once_do_not_meet() {
         work_dir: work.work.path(),
         ..request(&sources, &flags)
     };
-    let one = async |_: u8| {
-        vk_driver::sources::checkout(&request, &mut |_| (), std::future::pending()).await
-    };
+    let one =
+        async |_: u8| vk_sources::checkout(&request, &mut |_| (), std::future::pending()).await;
 
     let (first, second) = tokio::join!(one(1), one(2));
 

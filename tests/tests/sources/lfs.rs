@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vk_driver::sources::{
-    Checkout, CheckoutError, CheckoutRequest, GitFailure, SourceCache, Submodules,
-};
 use vk_hub_proto::job::{Failure, Sources};
+use vk_sources::{Checkout, CheckoutError, CheckoutRequest, GitFailure, SourceCache, Submodules};
 use vk_tests::git_http::{Fault, GitServer, Repos, commit_all, git, write};
 use vk_tests::git_lfs::{oid, pointer};
 

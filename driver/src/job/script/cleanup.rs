@@ -6,7 +6,7 @@ use super::stages::{ENV_FILE, MASKING_FILE, ScriptContext};
 use super::writer::Writer;
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::settings::{GitStrategy, SubmoduleStrategy};
-use crate::sources::{GUEST_CONFIG, GUEST_CREDENTIAL};
+use vk_sources::{GUEST_CONFIG, GUEST_CREDENTIAL};
 
 pub(super) fn write_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     if context.has_git {

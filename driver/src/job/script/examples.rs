@@ -4,12 +4,13 @@
 use sha2::{Digest, Sha256};
 use vk_hub_proto::job::{CiJob, Variable};
 
-use super::quote::{Quoting, quoted};
+use super::quote::Quoting;
 use super::stages::{ScriptContext, Shell, stage_script};
 use super::writer::{Dialect, Writer, as_by_gitlab_runner};
 use crate::job::stage::Stage;
 use crate::job::testing::{self, step, variable, variables};
 use crate::job::variables::{HostContext, JobEnvironment};
+use vk_text::quoted;
 
 fn script(job: &CiJob, stage: &Stage) -> String {
     let environment = JobEnvironment::new(job, HostContext::default()).unwrap();

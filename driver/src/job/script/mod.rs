@@ -12,11 +12,9 @@ mod quote;
 mod stages;
 mod writer;
 
-pub use check::ScriptError;
-pub(crate) use quote::quoted;
 pub(crate) use stages::ENV_FILE;
 pub(crate) use stages::remove_caches_script;
-pub use stages::{ScriptContext, Shell, hook_script, stage_script};
+pub(crate) use stages::{ScriptContext, Shell, hook_script, stage_script};
 
 #[cfg(test)]
 mod examples;

@@ -5,15 +5,16 @@ use vk_hub_proto::job::{CiJob, HookName};
 use super::check::{ScriptError, check};
 use super::cleanup::write_cleanup;
 use super::commands::{CommandStyle, write_commands};
-use super::quote::{Quoting, quoted};
+use super::quote::Quoting;
 use super::writer::{Dialect, RESET, Writer};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
+use vk_text::quoted;
 
 /// The shell of the job's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shell {
+pub(crate) enum Shell {
     /// bash: scripts are GitLab Runner's.
     Bash,
     /// A POSIX `sh` in an image without bash.
@@ -22,7 +23,7 @@ pub enum Shell {
 
 /// What scripts are made from.
 #[derive(Clone, Copy, Debug)]
-pub struct ScriptContext<'a> {
+pub(crate) struct ScriptContext<'a> {
     /// The job.
     pub job: &'a CiJob,
     /// Its variables, settings and folders.
@@ -42,7 +43,7 @@ pub struct ScriptContext<'a> {
 /// # Errors
 ///
 /// When a shell cannot hold the job's script or variables.
-pub fn stage_script(
+pub(crate) fn stage_script(
     stage: &Stage,
     context: &ScriptContext<'_>,
 ) -> Result<Option<String>, ScriptError> {
@@ -62,7 +63,7 @@ pub fn stage_script(
 /// # Errors
 ///
 /// As [`stage_script`].
-pub fn hook_script(
+pub(crate) fn hook_script(
     hook: HookName,
     context: &ScriptContext<'_>,
 ) -> Result<Option<String>, ScriptError> {

@@ -1,6 +1,8 @@
 //! Writes a script's body line by line, and the wrapper around it (facts, build §2.1 and build §2.2).
 
-use super::quote::{Quoting, quoted};
+use vk_text::quoted;
+
+use super::quote::Quoting;
 
 /// Begins what the runner shows in bold green (facts, build §0.3).
 pub(super) const BOLD_GREEN: &str = "\x1b[32;1m";

@@ -3,11 +3,11 @@
 use vk_hub_proto::job::variables::Variables;
 
 use super::parse::Reader;
-use crate::job::script::quoted;
+use vk_text::quoted;
 
 /// How the sources come (facts, build §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GitStrategy {
+pub(crate) enum GitStrategy {
     /// Into an empty folder.
     Clone,
     /// Into what an earlier job left.
@@ -21,7 +21,7 @@ pub enum GitStrategy {
 impl GitStrategy {
     /// Whether there are sources to get.
     #[must_use]
-    pub fn has_sources(self) -> bool {
+    pub(crate) fn has_sources(self) -> bool {
         matches!(self, Self::Clone | Self::Fetch)
     }
 
@@ -37,7 +37,7 @@ impl GitStrategy {
 
 /// What is done about submodules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubmoduleStrategy {
+pub(crate) enum SubmoduleStrategy {
     /// Nothing.
     None,
     /// Those of the repository itself.
@@ -50,7 +50,7 @@ pub enum SubmoduleStrategy {
 
 /// All settings of one job, each with GitLab Runner's default.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// `CI_DEBUG_SERVICES`: whether services' output goes into the trace.
     pub debug_services: bool,
     /// `CI_DEBUG_TRACE`: whether shells print each command they run.
@@ -97,7 +97,11 @@ impl Settings {
     /// Reads the settings from expanded variables: `allow_fetch` and `depth` are those of the job's sources. The
     /// texts are warnings, in GitLab Runner's order.
     #[must_use]
-    pub fn resolve(variables: &Variables, allow_fetch: bool, depth: u32) -> (Self, Vec<String>) {
+    pub(crate) fn resolve(
+        variables: &Variables,
+        allow_fetch: bool,
+        depth: u32,
+    ) -> (Self, Vec<String>) {
         let mut read = Reader::new(variables);
         let debug_services = read.boolean("CI_DEBUG_SERVICES", false);
         let debug_trace = read.boolean("CI_DEBUG_TRACE", false);

@@ -2,7 +2,7 @@
 
 use vk_hub_proto::job::variables::{Variables, parse_bool};
 
-use crate::job::script::quoted;
+use vk_text::quoted;
 
 /// Reads settings from (expanded) variables and collects the warnings.
 pub(super) struct Reader<'v> {

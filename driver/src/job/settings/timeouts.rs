@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use vk_hub_proto::job::variables::Variables;
-
-use super::duration::parse_duration;
+use vk_text::parse_duration;
 
 /// Limits that a job sets to its scripts; its own timeout cuts both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageTimeouts {
+pub(crate) struct StageTimeouts {
     /// `RUNNER_SCRIPT_TIMEOUT`: one budget for all steps together.
     pub script: Option<Duration>,
     /// `RUNNER_AFTER_SCRIPT_TIMEOUT`: from the start of after_script.
@@ -22,7 +21,7 @@ impl StageTimeouts {
     /// Reads the limits from expanded variables as the first step begins, `remaining` of the job's own time left.
     /// The texts are warnings to print then.
     #[must_use]
-    pub fn resolve(variables: &Variables, remaining: Duration) -> (Self, Vec<String>) {
+    pub(crate) fn resolve(variables: &Variables, remaining: Duration) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let mut read = |name: &str| {
             let text = variables.value(name);

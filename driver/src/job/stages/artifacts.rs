@@ -8,15 +8,15 @@ use vk_hub_proto::job::{Artifact, ArtifactFormat, ArtifactOutcome, Dependency};
 use super::Moment;
 use super::io::{StageIo, StageOutput};
 use super::transfer::{PackError, Transfer, failure, fatal, notice, transferring};
-use crate::agent::{ArchiveFormat, ArchiveRequest};
-use crate::artifacts::{
-    ClientError, Download, DownloadError, GitLab, Upload, UploadError, file_name, format_name,
-};
 use crate::job::context::{JobContext, has_artifacts, system};
 use crate::job::feature_flags::FeatureFlag;
-use crate::job::machine::StageFailure;
-use crate::output::helper::Level;
-use crate::spool::Spooled;
+use crate::job::order::StageFailure;
+use vk_agent_client::{ArchiveFormat, ArchiveRequest};
+use vk_trace::helper::Level;
+use vk_transfer::Spooled;
+use vk_transfer::{
+    ClientError, Download, DownloadError, GitLab, Upload, UploadError, file_name, format_name,
+};
 
 /// Downloads and unpacks what earlier jobs left for this one.
 pub(super) async fn download(
@@ -286,8 +286,10 @@ async fn client<'c>(
     context: &JobContext,
     cell: &'c OnceCell<GitLab>,
 ) -> Result<&'c GitLab, ClientError> {
-    let job = &context.job;
-    cell.get_or_try_init(async || GitLab::new(&job.server_url, job.server_ca_pem.as_deref()))
+    let (job, host) = (&context.job, &context.host);
+    let ca_pem = job.server_ca_pem.as_deref();
+    let agent = &host.texts().user_agent;
+    cell.get_or_try_init(async || GitLab::through(&job.server_url, ca_pem, host.proxies(), agent))
         .await
 }
 

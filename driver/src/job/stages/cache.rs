@@ -8,14 +8,14 @@ use super::Moment;
 use super::io::StageIo;
 use super::script;
 use super::transfer::{PackError, Transfer, caution, notice, transferring};
-use crate::agent::{ArchiveFormat, ArchiveRequest};
-use crate::cache::keys::{self, Key};
-use crate::cache::{CacheError, CacheStore, Stored, Telling, place};
 use crate::job::context::{JobContext, configuration, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
-use crate::job::machine::StageFailure;
+use crate::job::order::StageFailure;
 use crate::job::script::remove_caches_script;
-use crate::report::chain;
+use vk_agent_client::{ArchiveFormat, ArchiveRequest};
+use vk_text::chain;
+use vk_transfer::keys::{self, Key};
+use vk_transfer::{CacheError, CacheStore, Stored, Telling, store_of_job};
 
 /// Limit on a cache's archive in bytes, 0 for none (facts, wire §4.5).
 const SIZE_LIMIT: &str = "CACHE_MAX_UPLOADED_ARCHIVE_SIZE";
@@ -134,7 +134,13 @@ impl<'a> Caches<'a> {
         Self {
             transfer,
             way,
-            store: place::of_job(&context.host, &context.job, limit).await,
+            store: store_of_job(
+                &context.host.cache_settings(),
+                &context.host.image_settings(),
+                &context.job,
+                limit,
+            )
+            .await,
             is_unavailable: false,
         }
     }
@@ -342,8 +348,8 @@ mod tests {
     use vk_hub_proto::job::Failure;
 
     use super::*;
-    use crate::agent::{AgentError, Operation};
-    use crate::spool::{Spool, SpoolError};
+    use vk_agent_client::{AgentError, Operation};
+    use vk_transfer::{Spool, SpoolError};
 
     fn full() -> io::Error {
         io::Error::from(io::ErrorKind::StorageFull)

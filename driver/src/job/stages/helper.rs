@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::transfer::PackError;
-use crate::agent::{AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression};
 use crate::guest::Guest;
 use crate::job::expand::expand;
 use crate::job::script::ENV_FILE;
-use crate::job::settings::parse_duration;
 use crate::job::variables::JobEnvironment;
-use crate::notes::Notes;
+use vk_agent_client::{
+    AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression,
+};
+use vk_text::parse_duration;
+use vk_transfer::Notes;
 
 /// Most bytes of `$GITLAB_ENV` that are read. More is told and cut off.
 const MAX_ENV_FILE: usize = 1 << 20;

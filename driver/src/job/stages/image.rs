@@ -3,11 +3,11 @@
 use tokio::sync::mpsc;
 
 use super::io::{StageIo, StageOut, StageOutput};
-use crate::image::{PullEvent, PullPolicy, PullRequest};
+use crate::guest::RootImage;
 use crate::job::context::{JobContext, system};
-use crate::job::machine::StageFailure;
-use crate::report::chain;
-use crate::root_image::RootImage;
+use crate::job::order::StageFailure;
+use vk_oci::{PullEvent, PullPolicy, PullRequest};
+use vk_text::chain;
 
 /// What a job gets that names no policy, where the operator names none (facts, wire §5.2).
 const DEFAULT_POLICY: PullPolicy = PullPolicy::Always;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::image;
 use super::io::{StageIo, StageOutput};
-use crate::agent::FailureKind;
+use crate::guest::VmSize;
 use crate::guest::{Guest, GuestSpec};
-use crate::images::DEFAULT_IMAGE;
+use crate::host::DEFAULT_IMAGE;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::image_process::ImageProcess;
-use crate::job::machine::StageFailure;
-use crate::report::chain;
-use crate::size::VmSize;
+use crate::job::order::StageFailure;
+use vk_agent_client::FailureKind;
+use vk_text::chain;
 
 /// Runs the stage.
 pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<(), StageFailure> {

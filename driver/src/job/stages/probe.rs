@@ -1,12 +1,12 @@
 //! What the job's image has: looked at once, before the first script.
 
 use super::io::StageIo;
-use crate::agent::{AgentError, ExecEvent, FailureKind, Stdin};
 use crate::guest::Guest;
 use crate::job::context::{ImageShell, ImageTools, JobContext, configuration, system};
-use crate::job::machine::StageFailure;
+use crate::job::order::StageFailure;
 use crate::job::script::Shell;
-use crate::report::chain;
+use vk_agent_client::{AgentError, ExecEvent, FailureKind, Stdin};
+use vk_text::chain;
 
 /// Names the first shell that is there, then git, a line each.
 const QUESTION: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \

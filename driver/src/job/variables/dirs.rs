@@ -7,7 +7,7 @@ use crate::job::settings::{GitStrategy, Settings};
 
 /// The job's folders in the guest; absolute paths without a slash at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobDirs {
+pub(crate) struct JobDirs {
     /// Folder that holds all projects.
     pub builds: String,
     /// The project's own folder, where scripts start.
@@ -19,7 +19,7 @@ pub struct JobDirs {
 /// The job asks for a folder that it may not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the GIT_CLONE_PATH={clone_path:?} has to be within {builds:?}")]
-pub struct DirsError {
+pub(crate) struct DirsError {
     clone_path: String,
     builds: String,
 }
@@ -27,7 +27,7 @@ pub struct DirsError {
 impl DirsError {
     /// The class that the job fails with.
     #[must_use]
-    pub fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         Failure::Configuration
     }
 }
@@ -38,7 +38,7 @@ impl JobDirs {
     /// # Errors
     ///
     /// When `GIT_CLONE_PATH` lies outside `builds`.
-    pub fn new(job: &CiJob, settings: &Settings, builds: &str) -> Result<Self, DirsError> {
+    pub(crate) fn new(job: &CiJob, settings: &Settings, builds: &str) -> Result<Self, DirsError> {
         let builds = clean(builds);
         let mut project = if settings.clone_path.is_empty() {
             join(&builds, &slug(job).replace('\\', "/"))

@@ -18,7 +18,7 @@ const BEHIND_THE_JOBS: [&str; 3] = [
 
 /// What `CI_JOB_STATUS` says (facts, build §1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobStatus {
+pub(crate) enum JobStatus {
     /// The steps are not over.
     Running,
     /// They succeeded.
@@ -45,7 +45,7 @@ impl JobStatus {
 
 /// What the host adds to a job's variables.
 #[derive(Clone, Debug)]
-pub struct HostContext {
+pub(crate) struct HostContext {
     /// Folder in the guest that holds all projects, an absolute path (`CI_BUILDS_DIR`).
     pub builds_dir: String,
     /// Lowest number free among the host's running jobs (`CI_CONCURRENT_ID`).
@@ -69,7 +69,7 @@ impl Default for HostContext {
 ///
 /// Its [`Debug`] output carries secrets.
 #[derive(Clone, Debug)]
-pub struct JobEnvironment {
+pub(crate) struct JobEnvironment {
     host: HostContext,
     dirs: JobDirs,
     flags: FeatureFlags,
@@ -84,7 +84,7 @@ impl JobEnvironment {
     /// # Errors
     ///
     /// When the job asks for a project folder that it may not have.
-    pub fn new(job: &CiJob, host: HostContext) -> Result<Self, DirsError> {
+    pub(crate) fn new(job: &CiJob, host: HostContext) -> Result<Self, DirsError> {
         // Settings may refer to CI_BUILDS_DIR, but the project's folder follows from them.
         let early = variables(job, &host, None, JobStatus::Running);
         let with_job_flags = early.iter().chain(job.variables.iter()).cloned();
@@ -112,45 +112,45 @@ impl JobEnvironment {
     }
 
     /// Makes `CI_JOB_STATUS` say `status` from now on.
-    pub fn set_status(&mut self, job: &CiJob, status: JobStatus) {
+    pub(crate) fn set_status(&mut self, job: &CiJob, status: JobStatus) {
         let resolved = Some((&self.flags, &self.dirs));
         self.variables = variables(job, &self.host, resolved, status).expanded();
     }
 
     /// All variables in order, expanded.
     #[must_use]
-    pub fn variables(&self) -> &Variables {
+    pub(crate) fn variables(&self) -> &Variables {
         &self.variables
     }
 
     /// Where the job lives in the guest.
     #[must_use]
-    pub fn dirs(&self) -> &JobDirs {
+    pub(crate) fn dirs(&self) -> &JobDirs {
         &self.dirs
     }
 
     /// The job's settings.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// The job's feature flags.
     #[must_use]
-    pub fn flags(&self) -> &FeatureFlags {
+    pub(crate) fn flags(&self) -> &FeatureFlags {
         &self.flags
     }
 
     /// Whether `flag` is on.
     #[must_use]
-    pub fn is_on(&self, flag: FeatureFlag) -> bool {
+    pub(crate) fn is_on(&self, flag: FeatureFlag) -> bool {
         self.flags.is_on(flag)
     }
 
     /// What is wrong with the job's settings; GitLab Runner prints it as one warning, joined by newlines, before
     /// the first stage. Empty when all is well.
     #[must_use]
-    pub fn warnings(&self) -> &[String] {
+    pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
@@ -158,7 +158,7 @@ impl JobEnvironment {
     /// dependencies' tokens, and passwords of registries, each without white space around it (facts, build §4.5 and
     /// build §6.2; fleet §10.3).
     #[must_use]
-    pub fn masked_values(&self, job: &CiJob) -> Vec<String> {
+    pub(crate) fn masked_values(&self, job: &CiJob) -> Vec<String> {
         secrets(&self.variables, job)
     }
 }
@@ -166,7 +166,7 @@ impl JobEnvironment {
 /// The values to mask for a job that has no environment: as [`JobEnvironment::masked_values`], expanded against the
 /// job's own variables, and as they were written.
 #[must_use]
-pub fn secrets_of_refused(job: &CiJob) -> Vec<String> {
+pub(crate) fn secrets_of_refused(job: &CiJob) -> Vec<String> {
     let written = Variables::new(job.variables.clone());
     let mut values = secrets(&written.expanded(), job);
     values.extend(secrets(&written, job));

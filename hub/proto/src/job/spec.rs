@@ -14,7 +14,7 @@ pub enum JobSpec {
 ///
 /// It carries secrets (`token`, masked variables, credentials). Its [`Debug`] output does too: log
 /// [`CiJob::redacted`] instead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CiJob {
     /// Who and what the job is in GitLab.
     pub job: JobInfo,
