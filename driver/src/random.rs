@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// 32 hex digits, as GitLab Runner makes its correlation IDs (facts, wire §1.2).
+/// 32 hex digits, as GitLab Runner makes its correlation IDs (gitlab-runner, wire §1.2).
 pub(crate) fn id() -> String {
     format!("{:016x}{:016x}", number(), number())
 }
