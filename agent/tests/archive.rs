@@ -163,7 +163,7 @@ async fn nothing_that_matches_is_no_archive_and_no_failure() {
     assert_eq!(lines, wanted);
 }
 
-/// Facts, wire §3.4.4 and wire §3.4.5.
+/// gitlab-runner, wire §3.4.4 and wire §3.4.5.
 #[tokio::test]
 async fn what_a_format_cannot_hold_is_said_in_the_runners_words() {
     let rehearsal = Rehearsal::start().await;

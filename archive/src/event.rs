@@ -17,8 +17,8 @@ pub enum Severity {
     Fatal,
 }
 
-/// Something that GitLab Runner's helper would log; its text is the helper's (facts, wire §3.3 and wire §3.4). Bytes of
-/// names that are no UTF-8 show as U+FFFD.
+/// Something that GitLab Runner's helper would log; its text is the helper's (gitlab-runner, wire §3.3 and wire §3.4).
+/// Bytes of names that are no UTF-8 show as U+FFFD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -38,7 +38,7 @@ pub enum Level {
 pub struct UnknownLevel(pub String);
 
 impl Level {
-    /// The level that a variable's value names; empty is the default one (facts, wire §3.4).
+    /// The level that a variable's value names; empty is the default one (gitlab-runner, wire §3.4).
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ impl Level {
 
     /// Levels of libdeflate in a zip, the second one for every fourth MiB of large files; none stores.
     ///
-    /// The facts (wire §3.4) name fastzip's numbers: 1, 5, 7 and 9. For the default what counts is what comes out: the
-    /// fastest that stays within 108 % of the size of `zip -6` (docs/benchmarks.md).
+    /// fastzip's numbers are 1, 5, 7 and 9 (gitlab-runner, wire §3.4). For the default what counts is what comes out:
+    /// the fastest that stays within 108 % of the size of `zip -6` (docs/benchmarks.md).
     pub(crate) fn deflate(self) -> Option<[i32; 2]> {
         match self {
             Self::Fastest => None,
@@ -68,7 +68,7 @@ impl Level {
         }
     }
 
-    /// Level of zstd. The facts name levels of Go's library; its documentation calls them about these of the C
+    /// Level of zstd. GitLab Runner names levels of Go's library; its documentation calls them about these of the C
     /// library (1, 3, 7 to 8, 11).
     pub(crate) fn zstd(self) -> i32 {
         match self {
@@ -79,7 +79,7 @@ impl Level {
         }
     }
 
-    /// Level of zstd in a zip, where the fastest is not faster (facts, wire §3.4).
+    /// Level of zstd in a zip, where the fastest is not faster (gitlab-runner, wire §3.4).
     pub(crate) fn zip_zstd(self) -> i32 {
         match self {
             Self::Fastest => Self::Default.zstd(),
@@ -92,7 +92,7 @@ impl Level {
 mod tests {
     use super::*;
 
-    /// Facts, wire §3.4.
+    /// gitlab-runner, wire §3.4.
     #[test]
     fn levels_have_the_runners_names() {
         let levels = ["fastest", "fast", "default", "slow", "slowest", ""].map(Level::parse);

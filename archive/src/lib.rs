@@ -6,7 +6,7 @@
 //! nowhere else. Each says what it does in
 //! [`Event`]s whose texts are the helper's.
 //!
-//! `facts, wire §N` in comments cites the description of GitLab Runner.
+//! `gitlab-runner, wire §N` in comments cites docs/gitlab-runner.
 //!
 //! Both the guest's agent and the host use this: nothing here is asynchronous, and memory is bounded: some MiB a
 //! thread, and about 150 bytes for each file that is unpacked, or chosen unless a [`Spill`] is given.

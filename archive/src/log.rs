@@ -6,7 +6,7 @@ use crate::event::Severity;
 const WIDTH: usize = 50;
 
 /// A line of GitLab Runner's helper as it stands in a trace, newline included: colour, prefix, message filled up
-/// with spaces, reset, then the fields, which the caller gives in order of their keys (facts, wire §3.2). The
+/// with spaces, reset, then the fields, which the caller gives in order of their keys (gitlab-runner, wire §3.2). The
 /// helper writes it to standard error.
 #[must_use]
 pub fn log_line(severity: Severity, message: &str, fields: &[(&str, &str)]) -> String {

@@ -295,7 +295,7 @@ fn a_folder_that_is_a_link_to_the_outside_gets_no_mode() {
     }
 }
 
-/// Facts, wire §3.6.
+/// gitlab-runner, wire §3.6.
 #[test]
 fn links_inside_the_destination_are_followed_as_the_runner_does() {
     for (archive, format) in both(&[file("l/f", "y")]) {

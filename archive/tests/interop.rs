@@ -90,7 +90,7 @@ fn tools_of_the_system_read_our_zips() {
     }
 }
 
-/// Reads all of a zip, checking sums, and that its entries look as GitLab Runner's do (facts, wire §3.4.1 and
+/// Reads all of a zip, checking sums, and that its entries look as GitLab Runner's do (gitlab-runner, wire §3.4.1 and
 /// wire §3.4.2).
 const PYTHON: &str = r"
 import sys, zipfile
@@ -107,7 +107,7 @@ names = [i.filename.rstrip('/').encode() for i in z.infolist()]
 assert names == sorted(names)
 ";
 
-/// Facts, wire §3.4.3.
+/// gitlab-runner, wire §3.4.3.
 #[test]
 fn tools_of_the_system_read_our_tars() {
     let tree = sample();
@@ -303,7 +303,7 @@ fn we_read_what_other_tools_write() {
     }
 }
 
-/// Facts, wire §8.8: gzip.
+/// gitlab-runner, wire §8.8: gzip.
 #[test]
 fn gzip_is_one_member_for_each_file() {
     let tree = Tree::new();

@@ -1,4 +1,4 @@
-//! What is chosen, and what is said about it: the tables of facts, wire §3.3, wire §8.9, on real trees.
+//! What is chosen, and what is said about it: the tables of gitlab-runner, wire §3.3 and wire §8.9, on real trees.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -46,7 +46,7 @@ fn no_match(path: &str, root: &Path) -> String {
     )
 }
 
-/// The tree of the facts, with files at several depths.
+/// The tree of GitLab Runner's tests, with files at several depths.
 fn table_tree() -> Tree {
     let tree = Tree::new();
     for folder in ["foo", "foo/bar", "foo/bar/baz"] {
@@ -70,7 +70,7 @@ fn table_tree() -> Tree {
     tree
 }
 
-/// Facts, wire §8.9, the table: each row's paths, rules, and what a name must look like to be chosen.
+/// gitlab-runner, wire §8.9, the table: each row's paths, rules, and what a name must look like to be chosen.
 #[test]
 fn the_tables_rows_choose_what_they_should() {
     let tree = table_tree();
@@ -228,7 +228,7 @@ fn matches_below_matches_count_again() {
 
     let (chosen, lines) = choose(tree.root(), &["dir/**"], &["dir/a/1"], false);
 
-    // Facts, wire §3.3: 17 over a tree of seven; here dir (7), a (3), b (2), four files, without a/1 thrice.
+    // gitlab-runner, wire §3.3: 17 over a tree of seven; here dir (7), a (3), b (2), four files, without a/1 thrice.
     assert_eq!(chosen.len(), 6);
     let wanted = [
         "dir/**: found 13 matching artifact files and directories",
@@ -311,7 +311,7 @@ fn odd_requests_are_warned_of() {
     assert_eq!(lines, wanted);
 }
 
-/// Facts, wire §3.3, "Glob facts".
+/// gitlab-runner, wire §3.3, "Glob facts".
 #[test]
 fn links_are_entered_only_where_a_path_names_them() {
     let tree = Tree::new();

@@ -61,7 +61,7 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
-    /// The host that they describe; an exit status, once the complaint is made, if the configuration is wrong.
+    /// The host that they describe; an exit status, once the error is printed, if the configuration is wrong.
     ///
     /// # Errors
     ///

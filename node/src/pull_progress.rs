@@ -105,7 +105,7 @@ impl PullProgress {
         } = &mut *self.shown()
         {
             take_away(step, layers);
-            // A terminal that is gone needs no clearing.
+            // A closed terminal needs no clearing.
             let _ = screen.clear();
         }
     }

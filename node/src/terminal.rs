@@ -78,7 +78,7 @@ pub(crate) struct RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs no care.
+        // A closed terminal needs no restoring.
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
     }
 }

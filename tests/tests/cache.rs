@@ -411,7 +411,7 @@ async fn told<T>(work: impl AsyncFnOnce(Telling<'_>) -> T) -> (T, Vec<String>) {
     tokio::join!(work, collect)
 }
 
-/// Facts, wire §3.5.
+/// gitlab-runner, wire §3.5.
 #[tokio::test]
 async fn what_is_moved_is_told_and_an_unchanged_cache_moves_nothing() {
     let registry = Registry::start();

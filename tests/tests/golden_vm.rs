@@ -44,7 +44,7 @@ fn check_all(names: &[&str]) {
     }
 }
 
-/// Facts, build §1.1: each trace is the whole of it, from the first line to the last.
+/// gitlab-runner, build §1.1: each trace is the whole of it, from the first line to the last.
 fn check_at(name: &str, server: &GitLab, vk: &Vk) {
     let job = Job::load(name).unwrap();
     let mut response: Value = serde_json::from_str(&job.render(&server.host())).unwrap();
@@ -105,13 +105,13 @@ fn check_result(job: &Job, response: &Value, run: &JobRun) {
     );
 }
 
-/// 46 downloads what 39 uploaded (facts, wire §3.1, wire §3.2 and wire §3.5).
+/// 46 downloads what 39 uploaded (gitlab-runner, wire §3.1, wire §3.2 and wire §3.5).
 #[test]
 fn artifacts_of_an_earlier_job() {
     check_all(&["39-artifacts-zip", "46-dependencies"]);
 }
 
-/// 49 and 52 find the cache that 48 saved (facts, wire §4.3, wire §4.4, wire §4.6 and wire §4.7).
+/// 49 and 52 find the cache that 48 saved (gitlab-runner, wire §4.3, wire §4.4, wire §4.6 and wire §4.7).
 #[test]
 fn caches_of_earlier_jobs() {
     check_all(&["48-cache-miss", "49-cache-hit", "52-cache-pull-only"]);

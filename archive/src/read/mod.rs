@@ -1,4 +1,4 @@
-//! Unpacking archives below a folder and nowhere else (facts, wire §3.6).
+//! Unpacking archives below a folder and nowhere else (gitlab-runner, wire §3.6).
 //!
 //! Each entry's folder is opened beneath the destination by the kernel (`openat2(2)`, `RESOLVE_BENEATH`), whatever
 //! stands there already; files are made by name in it, never opened through a link; links of the archive are made
@@ -163,8 +163,8 @@ impl ExtractError {
     }
 }
 
-/// What an archive is, by its first four bytes or more (facts, wire §3.4): what is neither zstd nor gzip is taken
-/// for a zip.
+/// What an archive is, by its first four bytes or more (gitlab-runner, wire §3.4): what is neither zstd nor gzip is
+/// taken for a zip.
 #[must_use]
 pub fn detect(head: &[u8]) -> Format {
     if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §3.6.
+    /// gitlab-runner, wire §3.6.
     #[test]
     fn what_leads_outside_is_refused_in_the_runners_words() {
         let error = inside(b"../x", "/builds/p").unwrap_err();

@@ -1,4 +1,4 @@
-//! Writing archives as streams (facts, wire §3.4).
+//! Writing archives as streams (gitlab-runner, wire §3.4).
 
 mod deflate;
 mod deflate_end;
@@ -33,7 +33,7 @@ pub enum WriteError {
     #[error("the {0:?} is not a regular file")]
     NotRegular(String),
     /// Raw takes one file.
-    #[error("only one file can be sent as raw")] // Facts, wire §3.4.5.
+    #[error("only one file can be sent as raw")] // gitlab-runner, wire §3.4.5.
     SeveralAsRaw,
     /// The one file of a raw archive cannot be read.
     #[error("{0}")]

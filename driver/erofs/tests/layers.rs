@@ -70,7 +70,6 @@ fn whiteouts_hide_lower_files_and_folders() {
     assert_eq!(tree.paths(), ["d2", "d2/kept", "kept", "new"]);
 }
 
-/// Field report F89.
 #[test]
 fn whiteouts_spare_their_own_layer_wherever_they_stand() {
     let lower = || {
@@ -232,7 +231,7 @@ fn hard_links_share_their_file_within_and_across_layers() {
     let tree = tree_of(&[
         vec![
             Entry::file("bin/app", "app").mode(0o755),
-            // Field report F91: no parent has an entry.
+            // No parent has an entry.
             Entry::hard_link("d/e/app", "bin/app"),
             Entry::symlink("l", "bin/app"),
             Entry::hard_link("l2", "/l"),

@@ -1,4 +1,4 @@
-//! One checkout, in GitLab Runner's order (facts, build §3).
+//! One checkout, in GitLab Runner's order (gitlab-runner, build §3).
 
 use std::fs;
 use std::io;
@@ -169,7 +169,7 @@ fn skip(strategy: Strategy, lines: &mut (dyn FnMut(SourceLine) + Send)) {
     }
 }
 
-/// Facts, build §3.4.2.
+/// gitlab-runner, build §3.4.2.
 async fn fetch(
     git: &mut Git<'_>,
     request: &CheckoutRequest<'_>,
@@ -248,7 +248,7 @@ async fn add_origin(git: &mut Git<'_>, plan: &Plan) -> Result<(), CheckoutError>
     }
 }
 
-/// Facts, build §3.5. Gives what was checked out, if anything was.
+/// gitlab-runner, build §3.5. Gives what was checked out, if anything was.
 async fn check_out(
     git: &mut Git<'_>,
     request: &CheckoutRequest<'_>,

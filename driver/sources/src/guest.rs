@@ -1,9 +1,9 @@
 //! What the job's own git in the guest needs: a config file and the token, both below `<project>.tmp`, so that
 //! `git fetch` in a script can authenticate, in submodules too.
 //!
-//! GitLab Runner's external config has the token in URLs (facts, build §3.4.1); here a credential helper reads
-//! it, as under `FF_GIT_URLS_WITHOUT_TOKENS` (facts, build §3.6). Nothing below the project folder names the token, so that
-//! it cannot end up in an artifact or a cache.
+//! GitLab Runner's external config has the token in URLs (gitlab-runner, build §3.4.1); here a credential helper reads
+//! it, as under `FF_GIT_URLS_WITHOUT_TOKENS` (gitlab-runner, build §3.6). Nothing below the project folder names the
+//! token, so that it cannot end up in an artifact or a cache.
 
 use std::io;
 
@@ -135,7 +135,7 @@ mod tests {
         (output.status.success(), text)
     }
 
-    /// Facts, build §3.6.
+    /// gitlab-runner, build §3.6.
     #[test]
     fn f43_f48_the_token_is_told_for_the_servers_hosts_and_for_no_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -179,7 +179,7 @@ mod tests {
         assert!(!config.contains("tok-1"), "{config}");
     }
 
-    /// Facts, build §3.4.1.
+    /// gitlab-runner, build §3.4.1.
     #[test]
     fn the_servers_certificates_ssh_address_and_correlation_id_are_told() {
         let folder = tempfile::tempdir().unwrap();

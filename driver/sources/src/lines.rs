@@ -1,6 +1,6 @@
 //! What a checkout prints.
 //!
-//! The texts are GitLab Runner's (facts, build §3); the paths are the guest's.
+//! The texts are GitLab Runner's (gitlab-runner, build §3); the paths are the guest's.
 
 use std::path::Path;
 
@@ -34,12 +34,12 @@ impl SourceLine {
         }
     }
 
-    /// A notice: bold green (facts, build §0.3).
+    /// A notice: bold green (gitlab-runner, build §0.3).
     pub(super) fn notice(text: impl AsRef<str>) -> Self {
         Self::plain(format!("\x1b[32;1m{}\x1b[0;m", text.as_ref()))
     }
 
-    /// A warning of the script: yellow (facts, build §0.3).
+    /// A warning of the script: yellow (gitlab-runner, build §0.3).
     pub(super) fn warning(text: impl AsRef<str>) -> Self {
         Self::plain(format!("\x1b[0;33m{}\x1b[0;m", text.as_ref()))
     }

@@ -8,7 +8,7 @@ use vk_hub_proto::job::Sources;
 
 use super::cache::SourceCache;
 
-/// How the sources are had (`GIT_STRATEGY`; facts, build §3.2).
+/// How the sources are had (`GIT_STRATEGY`; gitlab-runner, build §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// A new repository.
@@ -28,7 +28,7 @@ impl Strategy {
     }
 }
 
-/// What to do about submodules (`GIT_SUBMODULE_*`; facts, build §3.7).
+/// What to do about submodules (`GIT_SUBMODULE_*`; gitlab-runner, build §3.7).
 #[derive(Clone, Copy, Debug)]
 pub struct Submodules<'a> {
     /// Whether submodules of submodules belong to it (strategy `recursive`).

@@ -73,7 +73,7 @@ const LOCAL: &str = "[safe]
 	compression = 1
 ";
 
-/// What GitLab Runner's template puts into a new repository's own config (facts, build §3.4.1). This does
+/// What GitLab Runner's template puts into a new repository's own config (gitlab-runner, build §3.4.1). This does
 /// reach the guest.
 pub(super) const TEMPLATE: &str = "[init]
 	defaultBranch = none
@@ -155,7 +155,7 @@ impl Scoped<'_> {
     }
 }
 
-/// Rows of facts, build §3.6, without a token in the URL.
+/// Rows of gitlab-runner, build §3.6, without a token in the URL.
 fn instead_of(text: &mut String, ssh: SshServer<'_>, base: &str) {
     let base = base.trim_end_matches('/');
     let SshServer { host, port } = ssh;
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(read_back(&settings, "core.fsmonitor"), "false");
     }
 
-    /// Facts, build §3.6.
+    /// gitlab-runner, build §3.6.
     #[test]
     fn ssh_urls_of_the_server_are_fetched_over_https() {
         let ssh = |port| SshServer {

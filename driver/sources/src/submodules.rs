@@ -1,4 +1,4 @@
-//! Submodules, in GitLab Runner's order (facts, build §3.7).
+//! Submodules, in GitLab Runner's order (gitlab-runner, build §3.7).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

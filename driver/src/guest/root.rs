@@ -12,7 +12,8 @@ use vk_oci::{
     ImageConfig, Platform, PlatformError, Progress, PullError, PullRequest, StoreError, StoredImage,
 };
 
-/// Finds a shell and becomes it, for `sh -c`: what an entry point is handed. GitLab Runner's order (facts, build §2.10).
+/// Finds a shell and becomes it, for `sh -c`: what an entry point is handed. GitLab Runner's order (gitlab-runner,
+/// build §2.10).
 pub(crate) const FIND_SHELL: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
     /usr/local/bin/sh /usr/bin/sh /bin/sh /busybox/sh; do \
     if [ -x \"$shell\" ]; then exec \"$shell\"; fi; done; echo shell not found; exit 1";

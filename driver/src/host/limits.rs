@@ -61,7 +61,6 @@ fn total_mib(meminfo: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// F81.
     #[test]
     fn f81_a_cgroup_s_limit_is_the_memory_there_is() {
         assert_eq!(for_vms(16_000, None), 16_000 - 512);

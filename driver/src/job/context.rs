@@ -29,7 +29,7 @@ pub(super) struct JobContext {
     pub(super) options: JobOptions,
     pub(super) environment: JobEnvironment,
     /// Goes along with the job's fetches, the same with each attempt: 32 hex digits, as GitLab Runner makes them
-    /// (facts, build §3.4.1-5).
+    /// (gitlab-runner, build §3.4.1-1).
     pub(super) correlation_id: String,
     guest: OnceLock<Arc<Guest>>,
     tools: OnceLock<ImageTools>,
@@ -89,7 +89,7 @@ impl JobContext {
         })
     }
 
-    /// What the stage machine has to know; which stages are skipped is told in facts, build §1.2.2.
+    /// What the stage machine has to know; which stages are skipped is told in gitlab-runner, build §1.2.2.
     pub(super) fn plan(&self) -> Plan {
         let settings = self.environment.settings();
         let job = &self.job;
@@ -270,7 +270,7 @@ pub(super) fn has_content(paths: &[String], untracked: bool) -> bool {
     untracked || !paths.is_empty()
 }
 
-/// Whether an artifact is to be made at all (facts, wire §3.1): one with nothing but excludes is tried.
+/// Whether an artifact is to be made at all (gitlab-runner, wire §3.1): one with nothing but excludes is tried.
 pub(super) fn has_artifacts(artifact: &Artifact) -> bool {
     has_content(&artifact.paths, artifact.untracked) || !artifact.exclude.is_empty()
 }
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn after_script_is_skipped_when_it_is_missing_or_empty_and_a_step_is_not() {
         let mut job = testing::job();
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(with.steps, [Stage::Step("script".into())]);
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn caches_are_restored_and_saved_when_one_has_paths_or_untracked_files() {
         let cases = [
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn artifacts_are_downloaded_by_file_name_and_uploaded_by_when_and_content() {
         let mut job = testing::job();

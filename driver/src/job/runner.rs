@@ -1,4 +1,4 @@
-//! The loop around the stage machine: clocks, channels, the trace's writer (facts, build §1.1).
+//! The loop around the stage machine: clocks, channels, the trace's writer (gitlab-runner, build §1.1).
 //!
 //! One task owns the machine, the trace and its writer. A stage runs as a task of its own and sends what it reads
 //! over a bounded channel, which is read only while little of the trace waits to be written: a slow reader of the

@@ -1,4 +1,4 @@
-//! The stages of a job, their names and titles (facts, build §1.2).
+//! The stages of a job, their names and titles (gitlab-runner, build §1.2).
 
 use std::borrow::Cow;
 
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.
+    /// gitlab-runner, build §1.2.
     #[test]
     fn stages_have_gitlab_runners_names_and_titles() {
         for (stage, name, title) in [
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.
+    /// gitlab-runner, build §1.2.
     #[test]
     fn a_step_gives_its_stage_a_lowercased_name() {
         let stage = Stage::Step("Release".into());

@@ -1,7 +1,7 @@
 //! Names that nobody can guess.
 
-/// 32 hex digits, as GitLab Runner makes its correlation IDs (facts, wire §1.2), from the system's entropy: a job that has
-/// read some of them in its trace cannot tell the next ones, which bound parts of uploads.
+/// 32 hex digits, as GitLab Runner makes its correlation IDs (gitlab-runner, wire §1.2), from the system's entropy: a
+/// job that has read some of them in its trace cannot tell the next ones, which bound parts of uploads.
 #[must_use]
 pub fn random_id() -> String {
     let mut bytes = [0; 16];

@@ -1,4 +1,4 @@
-//! Go's `%q` (facts, build §0.2).
+//! Go's `%q` (gitlab-runner, build §0.2).
 
 use std::fmt::Write;
 
@@ -43,7 +43,7 @@ fn is_printable(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Facts, build §0.2.
+    /// gitlab-runner, build §0.2.
     #[test]
     fn go_quotes_leave_the_shells_characters() {
         let cases = [

@@ -1,5 +1,5 @@
 //! Lines in the shape of `gitlab-runner-helper`'s log, which is what artifacts and caches write to a job's standard
-//! error (facts, wire §3.2: `log/runner_formatter.go`).
+//! error (gitlab-runner, wire §3.2: `log/runner_formatter.go`).
 
 use super::lines::{BOLD_RED, RESET, YELLOW};
 
@@ -58,7 +58,7 @@ fn cleaned(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Facts, wire §3.2.
+    /// gitlab-runner, wire §3.2.
     #[test]
     fn a_line_is_padded_and_its_fields_follow_in_its_colour() {
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The trace: masking, stamping, limiting.
 //!
-//! Each stream of a job passes its own filters on the way to the shared trace (facts, build §6.1):
+//! Each stream of a job passes its own filters on the way to the shared trace (gitlab-runner, build §6.1):
 //! secrets, sensitive URL parameters, tokens behind known prefixes, then time stamps. What they let
 //! through is made valid UTF-8 and cut at the limit, once for all streams. Everything here is
 //! synchronous and knows no clock: the time comes with each call. A filter hands its input on as

@@ -1,4 +1,4 @@
-//! Cuts the trace at its limit (facts, build §6.6, and wire §1.12).
+//! Cuts the trace at its limit (gitlab-runner, build §6.6, and wire §1.12).
 
 use super::lines::{BOLD_YELLOW, RESET};
 
@@ -30,7 +30,7 @@ impl Limit {
     }
 
     /// Counts what `out` holds from `start` on, valid UTF-8. As soon as that fills the limit it is
-    /// cut, between two characters, and the notice put behind it (facts, build §6.6; F17, F23).
+    /// cut, between two characters, and the notice put behind it (gitlab-runner, build §6.6).
     pub(super) fn apply(&mut self, out: &mut Vec<u8>, start: usize) {
         let added = (out.len() - start) as u64;
         if added == 0 {
@@ -87,7 +87,7 @@ mod tests {
         )
     }
 
-    /// Facts, build §6.6, build §0.3 and wire §1.12.
+    /// gitlab-runner, build §6.6, build §0.3 and wire §1.12.
     #[test]
     fn text_over_the_limit_is_cut_and_the_notice_follows() {
         assert_eq!(

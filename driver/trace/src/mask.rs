@@ -5,8 +5,8 @@
 //! or behind the end of the last one replaced is replaced by `[MASKED]`; of one that begins before
 //! it, what sticks out is hidden without a mark of its own. So no byte of any occurrence is shown.
 //!
-//! GitLab Runner (facts, build §6.2) runs one filter a secret, longest first, which misses secrets
-//! that overlap themselves across writes (F1) and moves text behind masks. Where those defects do
+//! GitLab Runner (gitlab-runner, build §6.2) runs one filter a secret, longest first, which misses secrets
+//! that overlap themselves across writes and moves text behind masks. Where those defects do
 //! not show, the result is the same.
 //!
 //! Held back are the bytes that may begin a secret: fewer than the longest has.
@@ -224,7 +224,7 @@ mod tests {
         out
     }
 
-    /// Facts, build §6.2 and wire §8.6, as GitLab Runner has them.
+    /// gitlab-runner, build §6.2 and wire §8.6, as GitLab Runner has them.
     #[test]
     fn masks_as_gitlab_runner_does() {
         let this = "this is the end";
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §6.2: what GitLab Runner misses or reorders, and vk does not.
+    /// gitlab-runner, build §6.2: what GitLab Runner misses or reorders, and vk does not.
     #[test]
     fn masks_where_gitlab_runner_leaks_or_reorders() {
         assert_eq!(mask(&["aab"], "aa|ab"), "a[MASKED]");
@@ -425,7 +425,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// F1: any text, any secrets, any split.
+        /// Any text, any secrets, any split.
         #[test]
         fn f1_masking_pieces_equals_masking_the_whole_by_the_rule(
             (secrets, text) in secrets().prop_flat_map(|s| (Just(s.clone()), text(&s))),

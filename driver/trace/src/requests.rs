@@ -1,5 +1,5 @@
-//! Lines by which a running job asks for a value of its own to be hidden (F4): `::add-mask::VALUE`, as GitLab Runner's
-//! `proxy-exec` reads them (facts, build §2.10).
+//! Lines by which a running job asks for a value of its own to be hidden: `::add-mask::VALUE`, as GitLab Runner's
+//! `proxy-exec` reads them (gitlab-runner, build §2.10).
 //!
 //! Such a line is no text: it goes no further. What begins like one at a line's start is held until it is known.
 

@@ -1,12 +1,12 @@
 //! What of a masked value is looked for.
 
 /// Shortest line, in bytes, that is looked for by itself. Shorter ones, the brackets of a JSON
-/// value say, would hide innocent text all over the trace (F5).
+/// value say, would hide innocent text all over the trace.
 const SHORTEST_LINE: usize = 8;
 
 /// The byte strings that `values` make secret.
 ///
-/// As GitLab Runner has it (facts, build §6.2): a value without the white space around it, of any
+/// As GitLab Runner has it (gitlab-runner, build §6.2): a value without the white space around it, of any
 /// length. Stricter than it: also each line of a value of several, if it has 8 bytes or more, so
 /// that `head -1 key.pem` is masked as `cat key.pem` is.
 pub(super) fn patterns<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! What one filter hands to the next.
 
-/// What stands in the trace for something hidden (facts, build §6.2).
+/// What stands in the trace for something hidden (gitlab-runner, build §6.2).
 pub(super) const MASK: &[u8] = b"[MASKED]";
 
 /// The next filter of a stream, or its end.

@@ -1,17 +1,17 @@
 //! Puts time stamps before lines.
 //!
-//! Facts, build §6.5. A record is a header of 32 bytes and a line: the time of the line's first byte,
+//! gitlab-runner, build §6.5. A record is a header of 32 bytes and a line: the time of the line's first byte,
 //! the stream, and whether the record begins a line (space) or goes on with this stream's last one
-//! (`+`). Records go out whole, so streams cannot mix within a line (F21).
+//! (`+`). Records go out whole, so streams cannot mix within a line.
 //!
 //! One thing is done better than there: where a line is cut (behind a `\r`, or for its length), a
-//! character that is not complete waits for its rest in the next record (F23).
+//! character that is not complete waits for its rest in the next record.
 
 use std::time::{Duration, SystemTime};
 
 use super::utf8::incomplete_tail;
 
-/// Longest unfinished line that is held, header included, in bytes (facts, build §6.5).
+/// Longest unfinished line that is held, header included, in bytes (gitlab-runner, build §6.5).
 pub(super) const LINE_LIMIT: usize = 8192;
 
 /// Bytes of a header.
@@ -132,7 +132,7 @@ impl Stamper {
     }
 }
 
-/// A time as headers have it: `2021-01-01T01:00:00.020010Z `, always 28 bytes (F18, F19).
+/// A time as headers have it: `2021-01-01T01:00:00.020010Z `, always 28 bytes.
 pub(super) struct Stamp {
     text: [u8; 28],
 }
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §6.5, the table.
+    /// gitlab-runner, build §6.5, the table.
     #[test]
     fn writes_become_the_records_of_gitlab_runner() {
         assert_eq!(
@@ -280,7 +280,7 @@ mod tests {
         );
     }
 
-    /// Facts, wire §8.6, the timestamper's list.
+    /// gitlab-runner, wire §8.6, "Time stamps".
     #[test]
     fn lines_progress_bars_and_windows_ends_are_stamped_as_by_gitlab_runner() {
         assert_eq!(stamped(&["a new line\n"]), ["001O a new line\n"]);
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(stamped(&["The end"]), ["001O The end\n"]);
     }
 
-    /// Facts, wire §8.6: markers of the script's own, in stream 1.
+    /// gitlab-runner, wire §8.6: markers of the script's own, in stream 1.
     #[test]
     fn a_marker_behind_a_marker_goes_on_with_its_line() {
         assert_eq!(
@@ -321,7 +321,7 @@ mod tests {
         );
     }
 
-    /// Facts, wire §8.6.
+    /// gitlab-runner, wire §8.6.
     #[test]
     fn lines_of_one_second_differ_in_their_microseconds() {
         let second = 1_609_459_200_000_000_000;

@@ -1,6 +1,6 @@
 //! Hides tokens behind well-known prefixes.
 //!
-//! Facts, build §6.4: the prefix stays, the run of [`is_token_byte`] behind it becomes one
+//! gitlab-runner, build §6.4: the prefix stays, the run of [`is_token_byte`] behind it becomes one
 //! `[MASKED]`. Unlike GitLab Runner, all prefixes count, not the 15 shortest, and nothing is moved,
 //! doubled or missed where writes are cut. Nothing is held back: prefixes are shown anyway.
 
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::finder::{Cursor, Finder};
 use super::sink::Sink;
 
-/// The prefix that is always masked behind (facts, build §6.4).
+/// The prefix that is always masked behind (gitlab-runner, build §6.4).
 const ALWAYS: &str = "glpat-";
 
-/// The prefixes that `FF_MASK_ALL_DEFAULT_TOKENS` adds (facts, build §6.4).
+/// The prefixes that `FF_MASK_ALL_DEFAULT_TOKENS` adds (gitlab-runner, build §6.4).
 const DEFAULTS: [&str; 13] = [
     "gloas-",
     "gldt-",
@@ -46,7 +46,7 @@ pub(super) fn prefixes<'a>(
         .collect()
 }
 
-/// Whether a token may contain this byte (facts, build §6.4).
+/// Whether a token may contain this byte (gitlab-runner, build §6.4).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'=')
 }
@@ -129,7 +129,7 @@ impl<S: Sink> Sink for TokenFilter<'_, S> {
     }
 
     fn mask(&mut self) {
-        // A secret does not end the token around it (facts, build §6.4, last row), but no prefix
+        // A secret does not end the token around it (gitlab-runner, build §6.4), but no prefix
         // goes on behind it.
         self.state.cursor = Cursor::default();
         self.next.mask();
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §6.4 and wire §8.6.
+    /// gitlab-runner, build §6.4 and wire §8.6.
     #[test]
     fn hides_the_tokens_that_gitlab_runner_hides() {
         for (extra, text, expected) in [
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §6.4: defects of GitLab Runner that are not copied.
+    /// gitlab-runner, build §6.4: defects of GitLab Runner that are not copied.
     #[test]
     fn loses_no_prefix_moves_and_doubles_nothing() {
         let eleven: Vec<_> = (1..=11).map(|n| format!("mask{n}-")).collect();

@@ -13,10 +13,10 @@ use super::tokens::{TokenFilter, TokenState};
 use super::url::{UrlFilter, UrlState};
 use super::{lines, requests, secrets, tokens, utf8};
 
-/// Number of the stream for vk's own lines (facts, build §6.1).
+/// Number of the stream for vk's own lines (gitlab-runner, build §6.1).
 pub const OWN_STREAM: u8 = 0;
 
-/// Number of the streams for what the job's stages write (facts, build §6.1).
+/// Number of the streams for what the job's stages write (gitlab-runner, build §6.1).
 pub const JOB_STREAM: u8 = 1;
 
 /// What a trace hides, and how it looks.
@@ -106,7 +106,7 @@ impl Trace {
     }
 
     /// Opens a stream: [`OWN_STREAM`], [`JOB_STREAM`], or 15 and up for services
-    /// (facts, build §6.1). Streams may share a number; each has filters of its own.
+    /// (gitlab-runner, build §6.1). Streams may share a number; each has filters of its own.
     pub fn open(&mut self, id: u8, kind: StreamKind) -> Stream {
         let end = match self.timestamps {
             true => End::Stamped(Stamper::new(id, kind)),
@@ -194,7 +194,7 @@ impl Trace {
         }
     }
 
-    /// Ends `stream` and puts out what it held back (facts, build §6.7).
+    /// Ends `stream` and puts out what it held back (gitlab-runner, build §6.7).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a closed stream must not be written to"
@@ -247,7 +247,7 @@ impl Trace {
     }
 }
 
-/// What all streams share: repair, then limit (facts, build §6.6).
+/// What all streams share: repair, then limit (gitlab-runner, build §6.6).
 fn store(out: &mut Vec<u8>, limit: &mut Limit, start: usize) {
     utf8::repair(out, start);
     limit.apply(out, start);
@@ -311,7 +311,7 @@ impl State {
     }
 }
 
-/// What follows the masker (facts, build §6.1: URL parameters, tokens, stamps).
+/// What follows the masker (gitlab-runner, build §6.1: URL parameters, tokens, stamps).
 type Chain<'a> = UrlFilter<'a, TokenFilter<'a, EndSink<'a>>>;
 
 /// The last filter of a stream.
@@ -378,7 +378,7 @@ mod tests {
         String::from_utf8(trace.take_output()).unwrap()
     }
 
-    /// Facts, build §6.1.
+    /// gitlab-runner, build §6.1.
     #[test]
     fn filters_act_in_gitlab_runners_order() {
         let mut trace = Trace::new(TraceConfig {
@@ -397,7 +397,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §2.10.
+    /// gitlab-runner, build §2.10.
     #[test]
     fn f4_a_value_that_the_job_makes_is_hidden_from_its_line_on_in_all_streams() {
         let mut trace = Trace::new(TraceConfig {
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(text, lines::warning(TOO_MANY_REQUESTS));
     }
 
-    /// Facts, wire §8.6, the logger's list.
+    /// gitlab-runner, wire §8.6, "Logger".
     #[test]
     fn vks_own_lines_pass_the_filters() {
         let mut trace = Trace::new(config());
@@ -470,7 +470,7 @@ mod tests {
         trace.close(stream, NOW);
     }
 
-    /// Facts, build §1.11.1: a new stream's marker is no continuation, the line behind it is.
+    /// gitlab-runner, build §1.11.1: a new stream's marker is no continuation, the line behind it is.
     #[test]
     fn section_markers_are_records_that_the_next_line_goes_on_with() {
         let mut trace = Trace::new(TraceConfig {
@@ -578,7 +578,7 @@ mod tests {
         })
     }
 
-    /// Facts, wire §8.4: the checksums are over text and notice, and GitLab Runner's own.
+    /// gitlab-runner, wire §8.4: the checksums are over text and notice, and GitLab Runner's own.
     #[test]
     fn a_trace_cut_at_its_limit_has_gitlab_runners_bytes() {
         let data = ["data before limit\n", "data after limit\n"];

@@ -1,13 +1,13 @@
 //! Hides the values of sensitive URL parameters.
 //!
-//! Facts, build §6.3: behind `?` or `&`, one of [`NAMES`] in any case and `=`, everything up to the
+//! gitlab-runner, build §6.3: behind `?` or `&`, one of [`NAMES`] in any case and `=`, everything up to the
 //! next `?`, `&`, white space or control character becomes one `[MASKED]`, an empty value too. It
 //! takes no URL around it. GitLab Runner writes the mask when the value ends, this filter when it
 //! begins: the text is the same, nothing is held back.
 
 use super::sink::Sink;
 
-/// The parameters whose values are hidden (facts, build §6.3).
+/// The parameters whose values are hidden (gitlab-runner, build §6.3).
 const NAMES: [&str; 6] = [
     "private_token",
     "authenticity_token",
@@ -232,7 +232,7 @@ mod tests {
         String::from_utf8(filter(&pieces)).unwrap()
     }
 
-    /// Facts, wire §8.6; golden job 11.
+    /// gitlab-runner, wire §8.6; golden job 11.
     #[test]
     fn hides_the_values_that_gitlab_runner_hides() {
         for (text, expected) in [
@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §6.3.
+    /// gitlab-runner, build §6.3.
     #[test]
     fn long_value_is_one_mask() {
         let text = format!("?rss_token={} that is still scrubbed", "0".repeat(8192));

@@ -20,7 +20,7 @@ pub(super) fn incomplete_tail(text: &[u8]) -> usize {
     0
 }
 
-/// Replaces each invalid byte from `start` on by U+FFFD (facts, build §6.6: each byte, not each
+/// Replaces each invalid byte from `start` on by U+FFFD (gitlab-runner, build §6.6: each byte, not each
 /// sequence).
 pub(super) fn repair(text: &mut Vec<u8>, start: usize) {
     let Err(error) = std::str::from_utf8(&text[start..]) else {
@@ -45,7 +45,7 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
-    /// Golden job 23; facts, wire §8.4.
+    /// Golden job 23; gitlab-runner, wire §8.4.
     #[test]
     fn each_bad_byte_becomes_one_replacement_character() {
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Progress of a transfer: bytes are counted, and told in the trace (facts, wire §3.5: `commands/helpers/meter`).
+//! Progress of a transfer: bytes are counted, and told in the trace (gitlab-runner, wire §3.5:
+//! `commands/helpers/meter`).
 
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,7 @@ fn rate(bytes: u64, elapsed: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Facts, wire §8.10 and wire §3.5.
+    /// gitlab-runner, wire §8.10 and wire §3.5.
     #[test]
     fn figures_are_those_of_gitlab_runner() {
         assert_eq!(amount(1), "1 B");

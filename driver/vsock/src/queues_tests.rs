@@ -1,4 +1,4 @@
-//! Descriptor chains of a hostile guest (F74): looping, overlapping, out of memory, of any length.
+//! Descriptor chains of a hostile guest: looping, overlapping, out of memory, of any length.
 
 use proptest::prelude::*;
 use virtio_queue::{Queue, QueueT};

@@ -32,7 +32,7 @@ pub(crate) async fn run(host: &HostArgs, args: &CheckArgs) -> Status {
     } else {
         lines(&checks)
     };
-    // A reader that closed early has seen enough.
+    // A reader may close its end early.
     let _ = io::stdout().write_all(text.as_bytes());
     if can_run {
         exit::SUCCESS

@@ -132,7 +132,7 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    // A refusal is told as the job wants its trace.
+    // A refusal has the form that the job asks for in its trace.
     let (flags, _) = FeatureFlags::resolve(&response.expanded_variables());
     let trace = TraceConfig {
         secrets: response.secrets(),
@@ -213,7 +213,7 @@ async fn run_loaded(
     trace: &mut (dyn AsyncWrite + Send + Unpin),
 ) -> io::Result<JobResult> {
     let cancel = signals::cancels()?;
-    // The trace may go to the same terminal: it has nothing to say while the VM boots.
+    // The trace may go to the same terminal: nothing is written to it while the VM boots.
     let mut progress = None;
     let mut observer = |event| {
         progress = match event {
@@ -242,7 +242,7 @@ async fn run_loaded(
     })
 }
 
-/// Where the result goes; opened before the job runs, so that an hour's job is not run for nothing.
+/// Where the result goes; opened before the job runs, so that no job runs whose result cannot be written.
 enum ResultFile {
     /// A file: written whole or not at all.
     Draft(NamedTempFile, PathBuf),

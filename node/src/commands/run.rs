@@ -133,7 +133,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         pulling: &|event| progress.show(&event),
         booted: &mut || {
             progress.clear();
-            // Not before: until then Ctrl-C is for vk.
+            // Not before the VM is up: until then Ctrl-C ends vk.
             raw = terminal.as_ref().and_then(|terminal| terminal.raw().ok());
         },
     };
@@ -167,7 +167,7 @@ impl StartProgress {
         }
     }
 
-    /// An image that is there needs no words.
+    /// Nothing is shown for an image that is there.
     fn show(&self, event: &PullEvent<'_>) {
         if matches!(event, PullEvent::Pulling { .. } | PullEvent::Waiting) {
             self.is_pulling.store(true, Ordering::Relaxed);

@@ -109,7 +109,7 @@ fn read(checkout: &Checkout, name: &str) -> String {
     String::from_utf8_lossy(&content).into_owned()
 }
 
-/// Facts, build §3.5-4.
+/// gitlab-runner, build §3.5-4.
 #[tokio::test]
 async fn lfs_files_are_real_in_the_job_s_tree() {
     let project = Project::new();
@@ -469,7 +469,7 @@ async fn a_repository_may_want_a_part_of_its_files() {
     assert!(read(&checkout, "huge.bin").starts_with("version https://git-lfs"));
 }
 
-/// Facts, build §3.7-12.
+/// gitlab-runner, build §3.7-12.
 #[tokio::test]
 async fn submodules_get_theirs() {
     let project = Project::with(|origin, repos| {

@@ -1,4 +1,4 @@
-//! Pull policies, as GitLab Runner treats them (facts, wire §5.2).
+//! Pull policies, as GitLab Runner treats them (gitlab-runner, wire §5.2).
 
 use std::fmt;
 use std::str::FromStr;
@@ -172,7 +172,7 @@ mod tests {
         );
     }
 
-    /// Facts, wire §5.2.
+    /// gitlab-runner, wire §5.2.
     #[test]
     fn nothing_left_is_an_error_in_gitlab_runners_words() {
         let text = "invalid pull policy for image \"a:1\": pull_policy ([never]) defined in GitLab pipeline config is \

@@ -1,5 +1,5 @@
-//! Git LFS, as GitLab Runner does it where there is git-lfs (facts, build §3.5-4 and build §3.7-12): `git lfs pull`
-//! behind the checkout, and in submodules.
+//! Git LFS, as GitLab Runner does it where there is git-lfs (gitlab-runner, build §3.5-4 and build §3.7-12): `git lfs
+//! pull` behind the checkout, and in submodules.
 //!
 //! Here it runs on the host, for repositories of anybody. So vk decides where objects come from
 //! ([`endpoint`]), which are there already ([`store`]) and how much may come; git-lfs sees settings of ours over

@@ -7,7 +7,7 @@ use crate::job::stage::Stage;
 
 /// How long a stage that was told to stop may still take to end by itself before it is killed.
 ///
-/// GitLab Runner waits ten minutes (facts, build §1.7); Docker's own `stop` ten seconds, which is what jobs
+/// GitLab Runner waits ten minutes (gitlab-runner, build §1.7); Docker's own `stop` ten seconds, which is what jobs
 /// under the Docker executor are used to.
 pub(in crate::job) const STOP_GRACE: Duration = Duration::from_secs(10);
 

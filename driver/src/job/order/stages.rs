@@ -408,7 +408,7 @@ impl JobMachine {
         }
     }
 
-    /// How often a stage is attempted (facts, build §1.5.1).
+    /// How often a stage is attempted (gitlab-runner, build §1.5.1).
     fn attempts(&self, slot: Slot) -> u32 {
         match slot {
             Slot::GetSources => self.plan.get_sources_attempts,
@@ -434,7 +434,7 @@ impl JobMachine {
         }
         self.attempt = 1;
         while let Some(slot) = self.todo.pop_front() {
-            // No section, no hook (facts, build §1.5.2). GitLab Runner tries again, in vain.
+            // No section, no hook (gitlab-runner, build §1.5.2). GitLab Runner tries again, in vain.
             if slot == Slot::GetSources && self.plan.unknown_submodules {
                 let message = "unknown GIT_SUBMODULE_STRATEGY".to_owned();
                 self.finish(Some(StageFailure::new(Failure::System, message)), effects);

@@ -159,7 +159,7 @@ impl Drive {
     }
 }
 
-/// Facts, build §1.3.
+/// gitlab-runner, build §1.3.
 #[test]
 fn stages_run_in_gitlab_runners_order() {
     let mut drive = Drive::new(plan());
@@ -185,7 +185,7 @@ fn stages_run_in_gitlab_runners_order() {
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
 }
 
-/// Facts, build §1.2.2.
+/// gitlab-runner, build §1.2.2.
 #[test]
 fn stages_without_work_are_left_out() {
     let mut drive = Drive::new(Plan {
@@ -207,7 +207,7 @@ fn stages_without_work_are_left_out() {
     );
 }
 
-/// Facts, build §1.5.2.
+/// gitlab-runner, build §1.5.2.
 #[test]
 fn an_unknown_strategy_for_submodules_ends_the_job_before_its_sources() {
     let mut drive = Drive::new(Plan {
@@ -223,7 +223,7 @@ fn an_unknown_strategy_for_submodules_ends_the_job_before_its_sources() {
     assert_eq!(failure.message, "unknown GIT_SUBMODULE_STRATEGY");
 }
 
-/// Facts, build §1.3.
+/// gitlab-runner, build §1.3.
 #[test]
 fn a_failed_step_skips_the_others_and_runs_the_rest_as_for_failure() {
     let mut drive = Drive::new(plan());
@@ -245,7 +245,7 @@ fn a_failed_step_skips_the_others_and_runs_the_rest_as_for_failure() {
     assert_eq!(drive.failure(), script_failure(42));
 }
 
-/// Facts, build §1.3.
+/// gitlab-runner, build §1.3.
 #[test]
 fn a_failed_preparation_ends_the_job() {
     let mut drive = Drive::new(plan());
@@ -260,7 +260,7 @@ fn a_failed_preparation_ends_the_job() {
     assert_eq!(drive.after("prepare_script"), [""; 0]);
 }
 
-/// Facts, build §1.3.
+/// gitlab-runner, build §1.3.
 #[test]
 fn failed_sources_skip_steps_and_after_script_but_not_uploads() {
     let mut drive = Drive::new(plan());
@@ -282,7 +282,7 @@ fn failed_sources_skip_steps_and_after_script_but_not_uploads() {
     assert_eq!(drive.failure(), clone_failure());
 }
 
-/// Facts, build §1.5.1.
+/// gitlab-runner, build §1.5.1.
 #[test]
 fn the_worktree_is_cleared_before_the_second_attempt_only() {
     let mut drive = Drive::new(Plan {
@@ -312,7 +312,7 @@ fn the_worktree_is_cleared_before_the_second_attempt_only() {
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
 }
 
-/// Facts, build §1.5.1.
+/// gitlab-runner, build §1.5.1.
 #[test]
 fn caches_and_artifacts_have_attempts_of_their_own() {
     let mut drive = Drive::new(Plan {
@@ -353,7 +353,7 @@ fn caches_and_artifacts_have_attempts_of_their_own() {
     assert_eq!(drive.failure(), clone_failure());
 }
 
-/// Facts, build §1.5.3.
+/// gitlab-runner, build §1.5.3.
 #[test]
 fn a_failing_after_script_is_ignored_by_default() {
     let mut drive = Drive::new(small_plan());
@@ -370,7 +370,7 @@ fn a_failing_after_script_is_ignored_by_default() {
     );
 }
 
-/// Facts, build §1.5.3.
+/// gitlab-runner, build §1.5.3.
 #[test]
 fn a_failing_after_script_counts_when_its_errors_do() {
     let mut drive = Drive::new(Plan {
@@ -386,7 +386,7 @@ fn a_failing_after_script_counts_when_its_errors_do() {
     assert_eq!(drive.failure(), script_failure(7));
 }
 
-/// Facts, build §1.3.
+/// gitlab-runner, build §1.3.
 #[test]
 fn a_failed_upload_fails_a_green_job_but_not_a_red_ones_reason() {
     let mut green = Drive::new(plan());
@@ -404,7 +404,7 @@ fn a_failed_upload_fails_a_green_job_but_not_a_red_ones_reason() {
     assert_eq!(red.failure(), script_failure(3));
 }
 
-/// Facts, build §1.6 and build §1.2.1.
+/// gitlab-runner, build §1.6 and build §1.2.1.
 #[test]
 fn the_job_timeout_ends_everything() {
     let mut drive = Drive::new(plan());
@@ -435,7 +435,7 @@ fn a_timeout_while_the_vm_boots_stops_it_at_once_and_says_nothing_of_stages() {
     assert_eq!(drive.failure().class, Failure::Timeout);
 }
 
-/// Facts, build §1.6.
+/// gitlab-runner, build §1.6.
 #[test]
 fn the_script_timeout_leaves_after_script_its_own_time() {
     let variables = script_limit(Duration::from_secs(60));
@@ -460,7 +460,7 @@ fn the_script_timeout_leaves_after_script_its_own_time() {
     );
 }
 
-/// Facts, build §1.5.3.
+/// gitlab-runner, build §1.5.3.
 #[test]
 fn after_script_has_five_minutes_by_default() {
     let mut drive = Drive::new(small_plan());
@@ -479,7 +479,7 @@ fn after_script_has_five_minutes_by_default() {
     assert_eq!(drive.warnings.len(), 2);
 }
 
-/// Facts, build §1.7.
+/// gitlab-runner, build §1.7.
 #[test]
 fn a_graceful_cancel_of_the_steps_runs_after_script_and_what_follows() {
     let mut drive = Drive::new(plan());
@@ -505,7 +505,7 @@ fn a_graceful_cancel_of_the_steps_runs_after_script_and_what_follows() {
     assert_eq!(drive.failure().class, Failure::Canceled);
 }
 
-/// Facts, build §1.7.
+/// gitlab-runner, build §1.7.
 #[test]
 fn a_graceful_cancel_before_the_steps_ends_the_job() {
     for stage in [
@@ -527,7 +527,7 @@ fn a_graceful_cancel_before_the_steps_ends_the_job() {
     }
 }
 
-/// Facts, build §1.7.
+/// gitlab-runner, build §1.7.
 #[test]
 fn a_graceful_cancel_after_the_steps_changes_nothing() {
     let mut drive = Drive::new(plan());
@@ -665,7 +665,7 @@ proptest! {
     }
 }
 
-/// Facts, build §1.5.3.
+/// gitlab-runner, build §1.5.3.
 #[test]
 fn notices_come_once_before_the_first_step_and_not_at_all_without_one() {
     let with_notice = || Plan {

@@ -1,5 +1,5 @@
-//! The worked examples of the facts (build §2.11): whole scripts by length and SHA-256, once the body is put back
-//! where GitLab Runner has it.
+//! GitLab Runner's worked examples (gitlab-runner, build §2.11): whole scripts by length and SHA-256, once the body is
+//! put back where GitLab Runner has it.
 
 use sha2::{Digest, Sha256};
 use vk_hub_proto::job::{CiJob, Variable};
@@ -52,7 +52,7 @@ fn file(key: &str, content: &str) -> Variable {
     }
 }
 
-/// Facts, build §2.4.
+/// gitlab-runner, build §2.4.
 #[test]
 fn example_1_one_plain_command() {
     assert_script(
@@ -62,7 +62,7 @@ fn example_1_one_plain_command() {
     );
 }
 
-/// Facts, build §2.2 and build §2.4.
+/// gitlab-runner, build §2.2 and build §2.4.
 #[test]
 fn example_2_variables_of_every_kind() {
     let mut own = variables(&[
@@ -248,7 +248,7 @@ fn example_13_clear_worktree() {
     );
 }
 
-/// Facts, build §2.2 and build §3.8.
+/// gitlab-runner, build §2.2, build §2.9.11 and build §3.8.
 #[test]
 fn example_17_cleanup_file_variables() {
     let job = testing::with_variables(vec![file("CERT", "abc")]);

@@ -1,4 +1,4 @@
-//! The scripts that a job's stages run in the guest's shell, as GitLab Runner's bash writer writes them (facts,
+//! The scripts that a job's stages run in the guest's shell, as GitLab Runner's bash writer writes them (gitlab-runner,
 //! build §2).
 //!
 //! A script is a fixed wrapper around a body that is quoted as a whole and handed to `eval`, so that the shell reads

@@ -1,4 +1,4 @@
-//! Quoting for the shell (facts, build §2.3).
+//! Quoting for the shell (gitlab-runner, build §2.3).
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use std::fmt::Write;
 pub(super) enum Quoting {
     /// bash's `$'…'`, GitLab Runner's default.
     AnsiC,
-    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES` (facts, build §2.3.2): leaves `;`, `'` and line breaks unquoted, a known defect.
+    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES` (gitlab-runner, build §2.3.2): leaves `;`, `'` and line breaks
+    /// unquoted, a known defect.
     PosixEscapes,
     /// `'…'`, right in every shell; for images without bash.
     Single,
@@ -27,7 +28,7 @@ impl Quoting {
     }
 }
 
-/// Bytes that need no quotes (facts, build §2.3.1).
+/// Bytes that need no quotes (gitlab-runner, build §2.3.1).
 fn is_literal(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b',' | b'-' | b'.' | b'/' | b'@' | b'_')
 }
@@ -96,7 +97,7 @@ fn single(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Facts, build §2.3.1.
+    /// gitlab-runner, build §2.3.1.
     #[test]
     fn ansi_c_quotes_bytes_as_the_facts_say() {
         let cases = [
@@ -114,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §2.3.2.
+    /// gitlab-runner, build §2.3.2.
     #[test]
     fn posix_escapes_keep_their_defects() {
         let cases = [

@@ -1,11 +1,11 @@
-//! The settings a job makes through its variables (facts, build §4.6).
+//! The settings a job makes through its variables (gitlab-runner, build §4.6).
 
 use vk_hub_proto::job::variables::Variables;
 
 use super::parse::Reader;
 use vk_text::quoted;
 
-/// How the sources come (facts, build §3.2).
+/// How the sources come (gitlab-runner, build §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GitStrategy {
     /// Into an empty folder.
@@ -184,7 +184,7 @@ fn submodule_strategy(read: &mut Reader<'_>) -> SubmoduleStrategy {
     }
 }
 
-/// The numbers of attempts, read in one order and clamped in another (facts, build §1.5.2).
+/// The numbers of attempts, read in one order and clamped in another (gitlab-runner, build §1.5.2).
 ///
 /// `EXECUTOR_JOB_SECTION_ATTEMPTS` and `SECRETS_RETRIEVAL_ATTEMPTS` have no use here: they are read for their
 /// warnings.
@@ -238,7 +238,7 @@ mod tests {
         Settings::resolve(&variables, true, 20)
     }
 
-    /// Facts, build §4.6.
+    /// gitlab-runner, build §4.6.
     #[test]
     fn an_unset_or_empty_setting_has_its_default() {
         let names = [
@@ -286,14 +286,14 @@ mod tests {
         );
     }
 
-    /// Facts, build §3.2.
+    /// gitlab-runner, build §3.2.
     #[test]
     fn without_leave_to_fetch_the_default_strategy_is_clone() {
         let (settings, _) = Settings::resolve(&Variables::default(), false, 0);
         assert_eq!(settings.strategy, GitStrategy::Clone);
     }
 
-    /// Facts, build §4.6.
+    /// gitlab-runner, build §4.6.
     #[test]
     fn settings_take_what_the_job_says() {
         let (settings, warnings) = resolve(&[
@@ -322,7 +322,7 @@ mod tests {
         assert!(settings.debug_trace);
     }
 
-    /// Facts, build §1.5.2 and build §3.2.
+    /// gitlab-runner, build §1.5.2 and build §3.2.
     #[test]
     fn a_strategy_without_sources_has_no_submodules() {
         for strategy in ["none", "empty"] {
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.5.2.
+    /// gitlab-runner, build §1.5.2.
     #[test]
     fn bad_settings_are_told_in_the_runners_order() {
         let (settings, warnings) = resolve(&[

@@ -1,4 +1,4 @@
-//! Limits of the steps and of after_script (facts, build §1.5.3).
+//! Limits of the steps and of after_script (gitlab-runner, build §1.5.3).
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ mod tests {
         StageTimeouts::resolve(&variables, 10 * MINUTE)
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn limits_are_go_durations() {
         let (timeouts, warnings) = resolve("1m", "1m30s");
@@ -102,7 +102,7 @@ mod tests {
         assert!(warnings.is_empty());
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn empty_and_zero_leave_the_defaults() {
         for text in ["", " ", "0", "0s"] {
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn limits_that_cannot_be_are_told_and_ignored() {
         let (timeouts, warnings) = resolve("soon", "-1s");
@@ -128,7 +128,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn a_limit_beyond_the_jobs_own_leaves_the_default() {
         let (timeouts, warnings) = resolve("11m", "11m");

@@ -1,4 +1,5 @@
-//! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (facts, wire §3.1, wire §3.2 and wire §3.5).
+//! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (gitlab-runner, wire §3.1, wire §3.2 and
+//! wire §3.5).
 
 use std::path::Path;
 
@@ -171,7 +172,7 @@ impl Uploads<'_> {
                 return Err((outcome, failure(notes, &error).await));
             }
         };
-        // As `--name`, which the helper gets where the job has a name (facts, wire §3.1).
+        // As `--name`, which the helper gets where the job has a name (gitlab-runner, wire §3.1).
         let name = (!artifact.name.is_empty()).then_some(name.as_str());
         let file_name = file_name(name, artifact.artifact_format);
         let failed = |failure| (ArtifactOutcome::Failed, failure);

@@ -1,4 +1,5 @@
-//! `restore_cache` and `archive_cache`, `archive_cache_on_failure` (facts, wire §4.3 and wire §4.4, and build §2.9.7).
+//! `restore_cache` and `archive_cache`, `archive_cache_on_failure` (gitlab-runner, wire §4.3 and wire §4.4, and build
+//! §2.9.7).
 //!
 //! A cache that cannot be had or kept never fails a job.
 
@@ -17,7 +18,7 @@ use vk_text::chain;
 use vk_transfer::keys::{self, Key};
 use vk_transfer::{CacheError, CacheStore, Stored, Telling, store_of_job};
 
-/// Limit on a cache's archive in bytes, 0 for none (facts, wire §4.5).
+/// Limit on a cache's archive in bytes, 0 for none (gitlab-runner, wire §4.5).
 const SIZE_LIMIT: &str = "CACHE_MAX_UPLOADED_ARCHIVE_SIZE";
 
 /// Restores the job's caches.
@@ -182,7 +183,7 @@ impl<'a> Caches<'a> {
         Ok(())
     }
 
-    /// Removes what a failed extraction may have left (facts, build §2.9.7).
+    /// Removes what a failed extraction may have left (gitlab-runner, build §2.9.7).
     async fn remove(&self, cache: &Cache) -> Result<(), StageFailure> {
         let Transfer {
             context,
@@ -233,7 +234,7 @@ impl<'a> Caches<'a> {
         Ok(())
     }
 
-    /// Facts, wire §4.6.
+    /// gitlab-runner, wire §4.6.
     async fn pack_and_store(&self, cache: &Cache, key: &Key) -> Result<(), Trouble> {
         let Transfer {
             environment, notes, ..
@@ -314,7 +315,7 @@ impl<'a> Caches<'a> {
         self.is_unavailable
     }
 
-    /// Says why a key is passed over (facts, wire §4.3 and wire §4.4).
+    /// Says why a key is passed over (gitlab-runner, wire §4.3 and wire §4.4).
     async fn skip_for(&self, why: &str) {
         let text = format!("Skipping cache {} due to {why}", self.way.action());
         notice(&self.transfer.notes, &text).await;
@@ -399,7 +400,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §4.3 and wire §4.4.
+    /// gitlab-runner, wire §4.3 and wire §4.4.
     #[test]
     fn a_policy_forbids_one_way_and_says_so() {
         let key = keys::own(

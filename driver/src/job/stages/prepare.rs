@@ -91,7 +91,7 @@ fn refuse_services(context: &JobContext) -> Result<(), StageFailure> {
     )))
 }
 
-/// Expanded at the job's start (facts, wire §5.1).
+/// Expanded at the job's start (gitlab-runner, wire §5.1).
 fn image_name(context: &JobContext) -> String {
     let name = context
         .job

@@ -198,7 +198,7 @@ fn submodules<'a>(
     })
 }
 
-/// Where the GitLab server answers over SSH (facts, build §3.6).
+/// Where the GitLab server answers over SSH (gitlab-runner, build §3.6).
 fn ssh_server(environment: &JobEnvironment) -> SshServer<'_> {
     let variables = environment.variables();
     let host = match variables.value("CI_SERVER_SHELL_SSH_HOST") {

@@ -1,4 +1,4 @@
-//! Where a job lives in the guest (facts, build §4.4).
+//! Where a job lives in the guest (gitlab-runner, build §4.4).
 
 use url::Url;
 use vk_hub_proto::job::{CiJob, Failure};
@@ -147,7 +147,7 @@ mod tests {
         JobDirs::new(&job, &settings, "/builds")
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn the_project_folder_is_the_path_of_the_repositorys_url() {
         let cases = [
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn a_url_that_names_no_path_gives_the_projects_number() {
         let urls = [
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn strategy_empty_names_its_folder_apart() {
         let dirs = dirs("https://h/a.git", &[("GIT_STRATEGY", "empty")]).unwrap();
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(dirs.tmp, "/builds/a-empty.tmp");
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn a_clone_path_within_the_builds_folder_is_taken() {
         let cases = [
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn backslashes_do_not_lead_a_clone_path_out_of_the_builds_folder() {
         let path = r"/builds/a\..\..\etc";

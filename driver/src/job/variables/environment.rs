@@ -1,4 +1,4 @@
-//! The full list of a job's variables and what follows from it (facts, build §4.1 and build §4.2).
+//! The full list of a job's variables and what follows from it (gitlab-runner, build §4.1 and build §4.2).
 
 use vk_hub_proto::job::{CiJob, Variable, variables::Variables};
 
@@ -16,7 +16,7 @@ const BEHIND_THE_JOBS: [&str; 3] = [
     "CI_RUNNER_EXECUTABLE_ARCH",
 ];
 
-/// What `CI_JOB_STATUS` says (facts, build §1.8).
+/// What `CI_JOB_STATUS` says (gitlab-runner, build §1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobStatus {
     /// The steps are not over.
@@ -95,7 +95,7 @@ impl JobEnvironment {
             job.sources.allow_fetch,
             job.sources.depth,
         );
-        // GitLab Runner reads the flags twice (facts, build §1.5.2).
+        // GitLab Runner reads the flags twice (gitlab-runner, build §1.5.2).
         warnings.extend_from_slice(&flag_warnings);
         warnings.extend(flag_warnings);
         let dirs = JobDirs::new(job, &settings, &host.builds_dir)?;
@@ -155,8 +155,8 @@ impl JobEnvironment {
     }
 
     /// The values to mask in the trace, none empty and none twice: masked variables as expanded, the job's and its
-    /// dependencies' tokens, and passwords of registries, each without white space around it (facts, build §4.5 and
-    /// build §6.2; fleet §10.3).
+    /// dependencies' tokens, and passwords of registries, each without white space around it (gitlab-runner, build §4.5
+    /// and build §6.2).
     #[must_use]
     pub(crate) fn masked_values(&self, job: &CiJob) -> Vec<String> {
         secrets(&self.variables, job)
@@ -203,7 +203,7 @@ fn secrets(variables: &Variables, job: &CiJob) -> Vec<String> {
     values
 }
 
-/// The list of facts, build §4.1, unexpanded; without flags and folders while these are not known.
+/// The list of gitlab-runner, build §4.1, unexpanded; without flags and folders while these are not known.
 fn variables(
     job: &CiJob,
     host: &HostContext,
@@ -316,7 +316,7 @@ mod tests {
         job
     }
 
-    /// Facts, build §4.1.
+    /// gitlab-runner, build §4.1.
     #[test]
     fn sources_of_variables_come_in_the_runners_order() {
         let mut job = testing::job();
@@ -357,7 +357,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §4.2.
+    /// gitlab-runner, build §4.2.
     #[test]
     fn what_the_runner_provides_has_its_values() {
         let environment = environment(&testing::job());
@@ -384,7 +384,7 @@ mod tests {
         assert!(environment.variables().find("CI_JOB_IMAGE").is_none());
     }
 
-    /// Facts, build §4.1.
+    /// gitlab-runner, build §4.1.
     #[test]
     fn a_job_overrides_what_comes_before_its_own_variables_alone() {
         let job = with_variables(&[
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(environment.dirs().project, "/builds/grp/demo");
     }
 
-    /// Facts, build §4.1.
+    /// gitlab-runner, build §4.1.
     #[test]
     fn a_jobs_flag_is_exported_once_with_its_resolved_value() {
         let job = with_variables(&[("FF_TIMESTAMPS", "$NO"), ("NO", "F")]);
@@ -420,7 +420,7 @@ mod tests {
         assert!(!environment.is_on(FeatureFlag::Timestamps));
     }
 
-    /// Facts, build §1.5.2.
+    /// gitlab-runner, build §1.5.2.
     #[test]
     fn a_bad_flag_is_told_twice_behind_the_settings() {
         let job = with_variables(&[("FF_TIMESTAMPS", "x"), ("GIT_CHECKOUT", "x")]);
@@ -436,7 +436,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §4.3 and build §4.4.
+    /// gitlab-runner, build §4.3 and build §4.4.
     #[test]
     fn settings_are_expanded_and_know_the_builds_folder() {
         let job = with_variables(&[
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(environment.variables().value("CI_PROJECT_DIR"), "/builds/x");
     }
 
-    /// Facts, build §1.8.
+    /// gitlab-runner, build §1.8.
     #[test]
     fn the_status_replaces_the_runners_own_variable_alone() {
         let job = with_variables(&[("CI_JOB_STATUS", "mine"), ("STATUS", "[$CI_JOB_STATUS]")]);
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(variables.value("CERT"), "content");
     }
 
-    /// Facts, build §4.5.
+    /// gitlab-runner, build §4.5.
     #[test]
     fn all_secrets_are_masked_expanded_and_trimmed() {
         let mut job = with_variables(&[("PART", "part")]);

@@ -1,4 +1,4 @@
-//! GitLab's answers in GitLab Runner's words (facts, wire §1.2).
+//! GitLab's answers in GitLab Runner's words (gitlab-runner, wire §1.2).
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, StatusCode};
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §1.2 and wire §8.1.
+    /// gitlab-runner, wire §1.2 and wire §8.1.
     #[test]
     fn an_answer_is_told_as_by_gitlab_runner() {
         let place = "POST https://gitlab.example.com/api/v4/jobs/1/artifacts: 400 Bad Request";
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §1.2.
+    /// gitlab-runner, wire §1.2.
     #[test]
     fn an_object_storages_refusal_is_told() {
         let xml = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";

@@ -1,4 +1,4 @@
-//! GitLab's API for artifacts: addresses (facts, wire §1.1, wire §1.14 and wire §1.15).
+//! GitLab's API for artifacts: addresses (gitlab-runner, wire §1.1, wire §1.14 and wire §1.15).
 
 use url::Url;
 
@@ -63,7 +63,7 @@ impl Api {
 mod tests {
     use super::*;
 
-    /// Facts, wire §1.1.
+    /// gitlab-runner, wire §1.1.
     #[test]
     fn a_servers_url_is_read_as_by_gitlab_runner() {
         for (server, api) in [

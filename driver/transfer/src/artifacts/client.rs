@@ -19,21 +19,21 @@ use crate::notes::Notes;
 use vk_http::{Proxies, root_cause};
 use vk_trace::helper::Level;
 
-/// How long a connection may take to come about (facts, wire §1.1: dial and TLS handshake).
+/// How long a connection may take to come about (gitlab-runner, wire §1.1: dial and TLS handshake).
 const CONNECT_LIMIT: Duration = Duration::from_secs(40);
 
-/// How long an answer may take once GitLab has the whole request (facts, wire §1.1 and wire §2.6).
+/// How long an answer may take once GitLab has the whole request (gitlab-runner, wire §1.1).
 const ANSWER_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// How long a request may take in all, its answer included (facts, wire §1.1 and wire §2.6).
+/// How long a request may take in all, its answer included (gitlab-runner, wire §1.1).
 const REQUEST_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// How much of an error's content is read, in bytes.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// The header that carries a job's token (facts, wire §1.4).
+/// The header that carries a job's token (gitlab-runner, wire §1.4).
 const JOB_TOKEN: HeaderName = HeaderName::from_static("job-token");
-/// The header that carries a call's correlation ID (facts, wire §1.2).
+/// The header that carries a call's correlation ID (gitlab-runner, wire §1.2).
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// GitLab cannot be called at all.
@@ -149,8 +149,8 @@ impl GitLab {
         Ok(Self { http, api })
     }
 
-    /// Makes `call`, again when the answer may be better the next time (facts, wire §1.3). The answer may have any
-    /// status.
+    /// Makes `call`, again when the answer may be better the next time (gitlab-runner, wire §1.3). The answer may have
+    /// any status.
     pub(super) async fn call_with_retries(
         &self,
         call: &Call<'_>,
@@ -186,7 +186,7 @@ impl GitLab {
         self.follow(call, None).await
     }
 
-    /// As [`Self::call`]; where GitLab sends the request on to is noted (facts, wire §1.15).
+    /// As [`Self::call`]; where GitLab sends the request on to is noted (gitlab-runner, wire §1.15).
     pub(super) async fn call_directly(
         &self,
         call: &Call<'_>,

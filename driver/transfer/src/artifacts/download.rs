@@ -1,4 +1,4 @@
-//! Downloads, by the rules of gitlab-runner's `artifacts-downloader` (facts, wire §1.15 and wire §3.5).
+//! Downloads, by the rules of gitlab-runner's `artifacts-downloader` (gitlab-runner, wire §1.15 and wire §3.5).
 //!
 //! A direct download is one request here whose redirect is followed; gitlab-runner asks once without following and, where
 //! it is redirected, once more.
@@ -187,7 +187,7 @@ async fn lost(error: &CallError, id: &str, notes: &Notes) {
         .await;
 }
 
-/// What a status means (facts, wire §1.15).
+/// What a status means (gitlab-runner, wire §1.15).
 fn state(status: StatusCode) -> (Level, &'static str, Result<(), DownloadError>) {
     match status {
         StatusCode::OK => (Level::Info, "ok", Ok(())),
@@ -202,7 +202,7 @@ fn state(status: StatusCode) -> (Level, &'static str, Result<(), DownloadError>)
 mod tests {
     use super::*;
 
-    /// Facts, wire §1.15.
+    /// gitlab-runner, wire §1.15.
     #[test]
     fn a_status_means_what_it_means_to_gitlab_runner() {
         let state = |status: u16| state(StatusCode::from_u16(status).unwrap());

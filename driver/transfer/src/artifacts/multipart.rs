@@ -1,4 +1,4 @@
-//! The content of an upload: one file as `multipart/form-data` (RFC 7578; facts, wire §1.14).
+//! The content of an upload: one file as `multipart/form-data` (RFC 7578; gitlab-runner, wire §1.14).
 
 use std::io;
 use std::pin::Pin;

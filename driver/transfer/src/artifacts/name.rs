@@ -1,4 +1,4 @@
-//! File names of uploaded archives (facts, wire §3.2: `artifactFilename`).
+//! File names of uploaded archives (gitlab-runner, wire §3.2: `artifactFilename`).
 
 use vk_hub_proto::job::ArtifactFormat;
 
@@ -53,7 +53,7 @@ fn base(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Facts, wire §3.2 and wire §8.10.
+    /// gitlab-runner, wire §3.2 and wire §8.10.
     #[test]
     fn names_are_made_as_by_gitlab_runner() {
         let cases = [

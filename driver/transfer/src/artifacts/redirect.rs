@@ -1,7 +1,7 @@
 //! Where a redirect leads, and what may go there.
 //!
-//! Go's rules (facts, wire §1.1), with the dispatch protocol's two exceptions ("Artifact uploads"): nothing goes from
-//! https to http, and the job's token goes to GitLab's own origin only.
+//! Go's rules (gitlab-runner, wire §1.1), with the dispatch protocol's two exceptions ("Artifact uploads"): nothing
+//! goes from https to http, and the job's token goes to GitLab's own origin only.
 
 use reqwest::{Method, StatusCode};
 use url::Url;
@@ -101,7 +101,7 @@ mod tests {
 
     const API: &str = "https://gitlab.example.com/api/v4/jobs/1/artifacts";
 
-    /// Facts, wire §1.1.
+    /// gitlab-runner, wire §1.1.
     #[test]
     fn method_and_content_are_kept_by_307_and_308_only() {
         for status in [301, 302, 303] {

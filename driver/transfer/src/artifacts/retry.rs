@@ -1,4 +1,4 @@
-//! When a call to GitLab is made again (facts, wire §1.3: `network/retry_requester.go`).
+//! When a call to GitLab is made again (gitlab-runner, wire §1.3: `network/retry_requester.go`).
 
 use std::time::{Duration, SystemTime};
 
@@ -105,7 +105,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// Facts, wire §1.3.
+    /// gitlab-runner, wire §1.3.
     #[test]
     fn the_statuses_tried_again_are_gitlab_runners() {
         let passing: Vec<u16> = (200..520)
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §1.3.
+    /// gitlab-runner, wire §1.3.
     #[test]
     fn a_server_that_names_a_time_is_waited_for() {
         let now = at(1_445_412_470);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// Facts, wire §1.3.
+        /// gitlab-runner, wire §1.3.
         #[test]
         fn pauses_grow_within_their_bounds(failed in 1_u32..100, dice in 0.0..=1.0) {
             let pause = backoff(failed, dice);

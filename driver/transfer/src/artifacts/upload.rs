@@ -1,4 +1,4 @@
-//! Uploads, by the rules of gitlab-runner's `artifacts-uploader` (facts, wire §1.14 and wire §3.2).
+//! Uploads, by the rules of gitlab-runner's `artifacts-uploader` (gitlab-runner, wire §1.14 and wire §3.2).
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl UploadError {
     }
 }
 
-/// The pause after the `failed`-th try (from 1): doubling from a second up to five (facts, wire §3.2).
+/// The pause after the `failed`-th try (from 1): doubling from a second up to five (gitlab-runner, wire §3.2).
 fn pause(failed: u32) -> Duration {
     let seconds = 2_u64
         .checked_pow(failed.saturating_sub(1))
@@ -147,7 +147,7 @@ impl GitLab {
         let (level, result) = state(status);
         let mut text = format!("{what} {}", reply.text(&call, false).await);
         if status == StatusCode::TEMPORARY_REDIRECT {
-            // One that was not followed (facts, wire §1.14).
+            // One that was not followed (gitlab-runner, wire §1.14).
             text.push_str(" empty location");
         }
         let fields = [
@@ -160,7 +160,7 @@ impl GitLab {
     }
 }
 
-/// What a status means (facts, wire §1.14).
+/// What a status means (gitlab-runner, wire §1.14).
 fn state(status: StatusCode) -> (Level, Result<(), UploadError>) {
     match status {
         StatusCode::CREATED => (Level::Info, Ok(())),
@@ -176,14 +176,14 @@ fn state(status: StatusCode) -> (Level, Result<(), UploadError>) {
 mod tests {
     use super::*;
 
-    /// Facts, wire §3.2.
+    /// gitlab-runner, wire §3.2.
     #[test]
     fn pauses_double_up_to_five_seconds() {
         let pauses: Vec<u64> = (1..=6).map(|failed| pause(failed).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 5, 5, 5]);
     }
 
-    /// Facts, wire §1.14 and wire §8.10.
+    /// gitlab-runner, wire §1.14 and wire §8.10.
     #[test]
     fn an_answers_status_decides_how_often_it_is_tried() {
         let tries = |status: u16| {

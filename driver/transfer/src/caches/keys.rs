@@ -1,4 +1,4 @@
-//! Which keys a cache has, and what is said about them (facts, wire §4.1 and wire §4.3).
+//! Which keys a cache has, and what is said about them (gitlab-runner, wire §4.1 and wire §4.3).
 
 use vk_hub_proto::job::Cache;
 use vk_hub_proto::job::cache_key::sanitized;
@@ -6,7 +6,7 @@ use vk_hub_proto::job::variables::Variables;
 
 use vk_text::quoted;
 
-/// What keys of protected refs end in. GitLab adds it; a job must not (facts, wire §4.3).
+/// What keys of protected refs end in. GitLab adds it; a job must not (gitlab-runner, wire §4.3).
 const PROTECTED: &str = "-protected";
 
 /// The variable with the last key to try.
@@ -84,7 +84,7 @@ pub fn fallbacks(
     let last = variables.expand(variables.value(FALLBACK_KEY));
     let mut warning = None;
     if !last.is_empty() {
-        // What counts is the key that is looked for, not its spelling (facts, wire §4.1, step 5).
+        // What counts is the key that is looked for, not its spelling (gitlab-runner, wire §4.3).
         let human = if hash { last } else { sanitized(&last) };
         if human.trim_end_matches(['.', ' ']).ends_with(PROTECTED) {
             warning = Some(format!(
@@ -132,7 +132,7 @@ mod tests {
         }])
     }
 
-    /// Golden job 51; facts, wire §4.1.
+    /// Golden job 51; gitlab-runner, wire §4.1.
     #[test]
     fn a_key_that_was_changed_is_told_and_one_of_which_nothing_is_left_is_none() {
         let odd = own(&cache("a/../b\\c %2f x ", "b/c / x"), false);
@@ -156,7 +156,7 @@ mod tests {
         );
     }
 
-    /// Facts, wire §4.1.
+    /// gitlab-runner, wire §4.1.
     #[test]
     fn hashed_keys_count_as_they_were_written() {
         let key = own(&cache("some-job/some-ref", "x"), true).key.unwrap();
@@ -167,7 +167,7 @@ mod tests {
         );
     }
 
-    /// Facts, wire §4.3, and build, example 14.
+    /// gitlab-runner, wire §4.3, and build §2.11, example 14.
     #[test]
     fn the_variables_key_comes_last_and_must_not_name_a_protected_ref() {
         let human = |fallback: &str| {
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// F61: after a change of `FF_HASH_CACHE_KEYS` a key finds nothing that was stored under the other scheme, neither as
+    /// After a change of `FF_HASH_CACHE_KEYS` a key finds nothing that was stored under the other scheme, neither as
     /// its own nor as a fallback.
     #[tokio::test]
     async fn f61_the_schemes_of_keys_never_mix() {

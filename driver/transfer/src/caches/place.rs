@@ -10,7 +10,7 @@ use vk_text::chain;
 use super::name::repository;
 use super::store::CacheStore;
 
-/// Limit on a request when the job's setting is none (facts, wire §4.7).
+/// Limit on a request when the job's setting is none (gitlab-runner, wire §4.7).
 const DEFAULT_LIMIT_MINUTES: u64 = 10;
 
 /// Longest limit in minutes, ten days: clocks have an end.
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(store(None, &job(), 10).await.registry_name(), None);
     }
 
-    /// Facts, wire §4.7.
+    /// gitlab-runner, wire §4.7.
     #[test]
     fn a_limit_that_is_none_is_ten_minutes() {
         for (minutes, seconds) in [(1, 60), (0, 600), (-3, 600), (i64::MAX, 864_000)] {

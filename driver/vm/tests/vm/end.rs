@@ -1,4 +1,4 @@
-//! A VM's end reaches its owner with its cause, whatever it is (F35, F77, F85, F86).
+//! A VM's end reaches its owner with its cause, whatever it is.
 
 use std::time::Instant;
 

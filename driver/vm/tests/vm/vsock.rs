@@ -1,4 +1,4 @@
-//! Streams between host programs and a real guest (F70, F71, F73, F75).
+//! Streams between host programs and a real guest.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -19,13 +19,13 @@ pub(super) fn open(host: &HostArgs) -> Result<ImageStore, Status> {
     host.open()?.image_store().map_err(|error| failed(&error))
 }
 
-/// Complains of what could not be done.
+/// Prints what could not be done.
 pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> Status {
     complain(&chain(error));
     exit::SYSTEM
 }
 
-/// Prints to standard output. A reader that closed early has seen enough.
+/// Prints to standard output. A reader may close its end early.
 pub(super) fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
