@@ -1,6 +1,8 @@
 //! The real agent in a real VM.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -54,7 +56,7 @@ pub struct Guest {
     pub machine: Box<dyn Machine>,
     pub client: AgentClient,
     pub ready: GuestReady,
-    _folder: tempfile::TempDir,
+    _folder: Folder,
 }
 
 impl Guest {
@@ -93,8 +95,40 @@ pub async fn failed_boot(options: &Options) -> MachineEnd {
     tokio::time::timeout(limit, machine.wait()).await.unwrap()
 }
 
-async fn launch(options: &Options) -> (Box<dyn Machine>, ReadyListener, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
+/// A folder that is gone when it is dropped, or when this process ends without that: nothing drops what is shared.
+pub struct Folder {
+    path: PathBuf,
+    /// Waits for the end of its input, which nobody else holds open.
+    remover: Child,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let path = tempfile::tempdir().unwrap().keep();
+        let remover = Command::new("sh")
+            .args(["-c", "read -r _; rm -rf \"$0\""])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        Self { path, remover }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(self.remover.stdin.take());
+        self.remover.wait().unwrap();
+    }
+}
+
+async fn launch(options: &Options) -> (Box<dyn Machine>, ReadyListener, Folder) {
+    let folder = Folder::new();
     let mut disks = vec![Disk {
         path: options.image.clone(),
         access: DiskAccess::ReadOnly,

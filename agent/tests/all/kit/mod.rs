@@ -1,13 +1,5 @@
 //! The real agent in rehearsal, and the driver's own client of it.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "each test uses a part of the kit"
-)]
-
 pub mod guest;
 
 use std::path::PathBuf;

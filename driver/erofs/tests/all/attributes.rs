@@ -1,10 +1,7 @@
 //! What a layer says of its files is what the image says of them.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
-mod support;
-
-use support::{Entry, Kind, convert, layer, tree_of};
+use crate::support::layer::raw;
+use crate::support::{Entry, Kind, convert, layer, tree_of};
 
 #[test]
 fn owners_modes_and_times_are_kept() {
@@ -219,7 +216,7 @@ fn deep_folders_are_sound() {
 }
 
 fn raw_long(kind: u8, name: &[u8]) -> Vec<u8> {
-    support::layer::raw(kind, b"././@LongLink", &[name, b"\0"].concat())
+    raw(kind, b"././@LongLink", &[name, b"\0"].concat())
 }
 
 #[test]

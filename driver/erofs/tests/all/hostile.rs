@@ -1,15 +1,11 @@
 //! Layers made to do harm end in an error that says what is wrong, or stay inside the image.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
-mod support;
-
 use std::error::Error as _;
 use std::io::{self, Read, Write};
 
+use crate::support::layer::{raw, record};
+use crate::support::{Entry, convert, convert_streams, convert_with, layer, refusal, tree_of};
 use proptest::prelude::*;
-use support::layer::{raw, record};
-use support::{Entry, convert, convert_streams, convert_with, layer, refusal, tree_of};
 use vk_erofs::{Compression, ConvertError, EntryProblem, Limit, Limits, TarFault};
 
 fn fault(layer: Vec<u8>) -> TarFault {

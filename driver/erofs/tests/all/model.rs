@@ -1,14 +1,10 @@
 //! Random layers, compared with the plainest reading of the image specification: what a layer's marks name is taken
 //! from what is below it first, then the layer's entries are added one by one.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{Entry, Kind, convert, layer};
 use proptest::prelude::*;
-use support::{Entry, Kind, convert, layer};
 
 /// What a layer does at a path.
 #[derive(Clone, Debug)]

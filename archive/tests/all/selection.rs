@@ -1,16 +1,12 @@
 //! What is chosen, and what is said about it: the tables of facts, wire §3.3, wire §8.9, on real trees.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use kit::{Tree, text};
+use crate::kit::{Tree, run, text};
 use proptest::prelude::*;
 use vk_archive::{EntryKind, Pattern, Request, select};
 
@@ -658,7 +654,7 @@ proptest! {
 fn a_pipe_in_an_indexs_place_holds_nothing_up() {
     let tree = repository(&[]);
     fs::remove_file(tree.path(".git/index")).unwrap();
-    kit::run("mkfifo", &[".git/index"], tree.root());
+    run("mkfifo", &[".git/index"], tree.root());
 
     let (chosen, lines) = choose(tree.root(), &[], &[], true);
 

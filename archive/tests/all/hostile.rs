@@ -1,15 +1,11 @@
 //! Archives made to do harm, into trees made to help them: each is refused with a line that names its entry, and
 //! nothing lands outside.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use kit::{Tree, all_of, listing, options, pack, unpack};
+use crate::kit::{Tree, all_of, listing, options, pack, text, unpack};
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 use vk_archive::{ExtractOptions, Format, Level, Limits, Owner};
@@ -256,7 +252,7 @@ fn files_below_links_and_files_of_the_archive_are_refused() {
             let scene = Scene::new();
             let refusal = scene.refusal(&archive, format);
             let name = refusal.split(':').next().unwrap();
-            let names = entries.iter().map(|entry| kit::text(&entry.name));
+            let names = entries.iter().map(|entry| text(&entry.name));
             assert!(
                 names.into_iter().any(|it| it == name),
                 "{format:?} {refusal}"

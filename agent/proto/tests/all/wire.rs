@@ -1,7 +1,5 @@
 //! Pins the wire format: what stands in `fixtures` is what older and newer builds must read and write.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fmt::Debug;
 
 use serde::Serialize;
@@ -33,7 +31,7 @@ fn hello_is_pinned() {
         ..host.clone()
     };
 
-    assert_pinned(&[host, guest], include_str!("fixtures/hello.json"));
+    assert_pinned(&[host, guest], include_str!("../fixtures/hello.json"));
 }
 
 #[test]
@@ -85,7 +83,7 @@ fn requests_are_pinned() {
         Request::Shutdown,
     ];
 
-    assert_pinned(&requests, include_str!("fixtures/requests.json"));
+    assert_pinned(&requests, include_str!("../fixtures/requests.json"));
 }
 
 #[test]
@@ -148,7 +146,7 @@ fn replies_are_pinned() {
         }),
     ];
 
-    assert_pinned(&replies, include_str!("fixtures/replies.json"));
+    assert_pinned(&replies, include_str!("../fixtures/replies.json"));
 }
 
 #[test]
@@ -166,7 +164,7 @@ fn failure_kinds_are_pinned() {
         FailureKind::Guest,
     ];
 
-    assert_pinned(&kinds, include_str!("fixtures/failure-kinds.json"));
+    assert_pinned(&kinds, include_str!("../fixtures/failure-kinds.json"));
 }
 
 #[test]
@@ -190,9 +188,9 @@ fn formats_levels_and_lines_are_pinned() {
         text: "out/: found 6 matching artifact files and directories".into(),
     });
 
-    assert_pinned(&formats, include_str!("fixtures/archive-formats.json"));
-    assert_pinned(&levels, include_str!("fixtures/levels.json"));
-    assert_pinned(&lines, include_str!("fixtures/lines.json"));
+    assert_pinned(&formats, include_str!("../fixtures/archive-formats.json"));
+    assert_pinned(&levels, include_str!("../fixtures/levels.json"));
+    assert_pinned(&lines, include_str!("../fixtures/lines.json"));
 }
 
 #[test]

@@ -1,16 +1,12 @@
 //! Archives out of and into a rehearsed agent, through the driver's client.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kit::{PATIENCE, Rehearsal};
+use crate::kit::{PATIENCE, Rehearsal};
 use vk_driver::agent::{
     AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ArchiveSummary, ExtractRequest,
     ExtractSummary, FailureKind, Level, Severity,

@@ -1,18 +1,14 @@
 //! What files hold, and what of it takes disk.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
-mod support;
-
 use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{Entry, Image, Kind, convert, convert_streams, layer};
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
-use support::{Entry, Image, Kind, convert, convert_streams, layer};
 use vk_erofs::{Compression, Limits};
 
 /// Bytes that no compression shrinks and no two of which are alike by position.

@@ -1,15 +1,11 @@
 //! What we write is read by the tools of the system, and what they write by us.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use kit::{Tree, all_of, listing, options, pack, pack_all, run, text, unpack};
+use crate::kit::{Tree, all_of, listing, options, pack, pack_all, run, text, unpack};
 use vk_archive::{EntryKind, Format, Level, Request, select, write};
 
 /// A tree with one of everything that all tools know.

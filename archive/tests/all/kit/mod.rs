@@ -1,13 +1,5 @@
 //! Trees to archive, and what tools of the system make of archives.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "each test uses a part of the kit"
-)]
-
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -1,13 +1,9 @@
 //! Commands: status, streams, environment, users, and their ends.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::time::{Duration, Instant};
 
+use crate::kit::{PATIENCE, Rehearsal, await_word, bash, command, input, lives, outcome};
 use bytes::Bytes;
-use kit::{Rehearsal, await_word, bash, command, input, lives, outcome};
 use vk_driver::agent::{ExecEvent, ExecRequest, ExitStatus, FailureKind, Stdin};
 
 #[tokio::test]
@@ -435,7 +431,7 @@ async fn cancel_works_while_nobody_reads_the_output() {
 
     handle.control().kill();
 
-    let until = Instant::now() + kit::PATIENCE;
+    let until = Instant::now() + PATIENCE;
     while lives(&pid) {
         assert!(Instant::now() < until, "it lives on");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -485,7 +481,7 @@ async fn dropping_the_handle_kills_the_command() {
     drop(handle);
 
     let pid = std::fs::read_to_string(note).unwrap();
-    let until = Instant::now() + kit::PATIENCE;
+    let until = Instant::now() + PATIENCE;
     while lives(&pid) {
         assert!(Instant::now() < until, "it lives on");
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,10 +1,6 @@
 //! Layers on top of each other.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
-mod support;
-
-use support::{Entry, Kind, convert, layer, refusal, tree_of};
+use crate::support::{Entry, Kind, convert, layer, refusal, tree_of};
 use vk_erofs::{ConvertError, EntryProblem};
 
 fn problem(error: ConvertError) -> EntryProblem {

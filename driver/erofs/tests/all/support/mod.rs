@@ -1,7 +1,5 @@
 //! What the tests share: layers made entry by entry, and images read back.
 
-#![allow(dead_code, unreachable_pub, unused_imports)]
-
 pub mod layer;
 pub mod reader;
 
@@ -12,7 +10,7 @@ use std::process::Command;
 use vk_erofs::{Compression, ConvertError, Converter, LayerSummary, Limits, Summary};
 
 pub use layer::{Entry, layer};
-pub use reader::{Found, Kind, Tree};
+pub use reader::{Kind, Tree};
 
 /// An image made by the converter.
 pub struct Image {

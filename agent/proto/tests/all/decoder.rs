@@ -1,7 +1,5 @@
 //! The decoder against arbitrary splits and hostile bytes.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::io::Cursor;
 
 use proptest::prelude::*;

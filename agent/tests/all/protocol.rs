@@ -1,15 +1,11 @@
 //! Peers that do not keep to the protocol, on either side.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use kit::{PATIENCE, Rehearsal, bash, command};
+use crate::kit::{PATIENCE, Rehearsal, bash, command};
 use vk_agent_proto::frame::{read_frame, write_frame, write_json};
 use vk_agent_proto::{
     Exec, Failed, FailureKind, Frame, Header, Hello, Kind, Reply, Request, STDIN_WINDOW, bridge,

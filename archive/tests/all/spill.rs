@@ -1,14 +1,10 @@
 //! Lists that go on in files make the archives that lists in memory make.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kit::{Packed, Tree, listing, options, pack, run, unpack};
+use crate::kit::{Packed, Tree, listing, options, pack, run, text, unpack};
 use vk_archive::{
     EntryKind, Event, Format, Level, Request, Selection, Spill, SpillError, WriteError, select,
     write,
@@ -208,7 +204,7 @@ fn a_full_disk_is_said_and_what_to_do() {
     let tree = repository();
     let disk = Tree::new();
     let test = std::env::current_exe().unwrap();
-    let script = "mount -t tmpfs -o size=64k none \"$DISK\" && exec \"$TEST\" --exact --ignored on_a_full_disk";
+    let script = "mount -t tmpfs -o size=64k none \"$DISK\" && exec \"$TEST\" --exact --ignored spill::on_a_full_disk";
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
         .envs([
@@ -218,7 +214,7 @@ fn a_full_disk_is_said_and_what_to_do() {
         ])
         .output()
         .unwrap();
-    let said = kit::text(&output.stdout) + &kit::text(&output.stderr);
+    let said = text(&output.stdout) + &text(&output.stderr);
     assert!(
         output.status.success() && said.contains("1 passed"),
         "{said}"

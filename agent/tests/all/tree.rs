@@ -1,15 +1,11 @@
 //! Trees in and out, well-meant and hostile.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod kit;
-
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use kit::{PATIENCE, Rehearsal};
+use crate::kit::{PATIENCE, Rehearsal};
 use tar::{Builder, EntryType, Header};
 use tokio::io::AsyncReadExt;
 use vk_driver::agent::{AgentError, FailureKind, GetTreeRequest, PutTreeRequest, TreeSummary};
