@@ -3,7 +3,7 @@
 //! [`select`] chooses files of a project: patterns, untracked files, exclusions. [`write()`] puts what was chosen
 //! into a zip, gzip, raw or tar+zstd stream, compressed on several threads and the same, byte for byte, whatever
 //! their number. [`extract_zip`] and [`extract_tar_zstd`] unpack below a folder and
-//! nowhere else. Each says what it does in
+//! nowhere else, and so does [`extract_tar`] with what the host sends. Each says what it does in
 //! [`Event`]s whose texts are the helper's.
 //!
 //! `facts, wire §N` in comments cites the description of GitLab Runner.
@@ -27,7 +27,7 @@ pub use event::{Event, Severity};
 pub use format::{Format, Level, UnknownLevel};
 pub use log::log_line;
 pub use read::{
-    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar_zstd, extract_zip,
+    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar, extract_tar_zstd, extract_zip,
 };
 pub use select::{Entry, EntryKind, Pattern, PatternError, Request, Selection, select};
 #[doc(hidden)]

@@ -17,7 +17,7 @@ pub(crate) use make::make;
 pub(crate) use open::open;
 
 /// Threads for an archive: one for each vCPU.
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -8,14 +8,14 @@ mod content;
 mod frames;
 mod names;
 mod place;
-mod tarzstd;
+mod tar;
 mod writers;
 mod zip;
 mod zip_directory;
 
 use std::io;
 
-pub use tarzstd::extract_tar_zstd;
+pub use tar::{extract_tar, extract_tar_zstd};
 pub use zip::extract_zip;
 
 use crate::format::Format;
@@ -46,6 +46,8 @@ pub enum Owner {
     /// Whom the archive names, as far as the kernel lets it.
     #[default]
     Archived,
+    /// Who unpacks.
+    Unpacking,
     /// This user and group.
     Fixed(u32, u32),
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::kit::{Tree, all_of, listing, options, pack, text, unpack};
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
-use vk_archive::{ExtractOptions, Format, Level, Limits, Owner};
+use vk_archive::{ExtractOptions, Format, Level, Limits, Owner, extract_tar};
 
 /// An entry of a zip, as hostile as it gets.
 #[derive(Clone)]
@@ -770,13 +770,21 @@ proptest! {
                 _ => file(&format!("{name}/"), ""),
             })
             .collect();
-        for (archive, format) in both(&entries) {
+        let scene = || {
             let scene = Scene::new();
             for (name, target) in &there {
                 let _ = symlink(target, scene.dest().join(name));
             }
+            scene
+        };
+        for (archive, format) in both(&entries) {
+            let scene = scene();
             let _ = unpack(&archive, format, &scene.dest(), &options());
             scene.check();
         }
+        let scene = scene();
+        let tar = zstd::bulk::decompress(&as_tar(&entries), 1 << 20).unwrap();
+        let _ = extract_tar(tar.as_slice(), &scene.dest(), &options());
+        scene.check();
     }
 }

@@ -13,3 +13,4 @@ mod interop;
 mod kit;
 mod selection;
 mod spill;
+mod tree;

@@ -1,6 +1,7 @@
-//! Unpacking a tar in zstd as it comes.
+//! Unpacking a tar as it comes, as it is or in zstd.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -10,7 +11,7 @@ use tar::EntryType;
 
 use super::frames::unpacked;
 use super::names::{Meter, Seen, inside};
-use super::place::{Folder, Meta, Place, parent};
+use super::place::{Folder, Meta, Place, Rules, parent};
 use super::writers::{Batch, Large, Small, Work, Writers};
 use super::{ExtractError, ExtractOptions, Extracted, NO_FOLDER};
 
@@ -24,6 +25,24 @@ const HASHES: usize = 40;
 /// Paths and targets end at 4 KiB (`PATH_MAX`).
 const MOST_HEADERS: u64 = 1 << 20;
 
+/// Unpacks the tar that `tar` reads into the folder `dest`, as a folder's content: the last entry of a name wins, no
+/// symbolic link is followed, whether it stands there or comes before, and the entry `.` is the folder's own. Hard links
+/// name files of the same tar.
+///
+/// # Errors
+///
+/// [`ExtractError`], which names the entry if there is one to blame. What came before it stays.
+pub fn extract_tar(
+    tar: impl Read,
+    dest: &Path,
+    options: &ExtractOptions,
+) -> Result<Extracted, ExtractError> {
+    let place = Place::open(dest, options.owner, Rules::Tree)?;
+    let mut reader = Reader::new(&place, options);
+    Writers::run(&place, options.threads, |writers| reader.read(tar, writers))?;
+    reader.finish()
+}
+
 /// Unpacks the tar+zstd that `archive` reads into the folder `dest`.
 ///
 /// # Errors
@@ -34,24 +53,11 @@ pub fn extract_tar_zstd(
     dest: &Path,
     options: &ExtractOptions,
 ) -> Result<Extracted, ExtractError> {
-    let place = Place::open(dest, options.owner)?;
-    let mut reader = Reader {
-        place: &place,
-        meter: Meter::new(options.limits),
-        seen: Seen::default(),
-        folder_names: Seen::default(),
-        files: Seen::default(),
-        current: None,
-        batch: Batch::default(),
-        links: Vec::new(),
-        folders: Vec::new(),
-    };
+    let place = Place::open(dest, options.owner, Rules::Archive)?;
+    let mut reader = Reader::new(&place, options);
     Writers::run(&place, options.threads, |writers| {
         unpacked(archive, options.threads, |stream| {
-            let read = reader.read(stream, writers);
-            // What came before trouble stays, too.
-            reader.give(writers);
-            read
+            reader.read(stream, writers)
         })
     })?;
     reader.finish()
@@ -69,7 +75,7 @@ struct Reader<'a> {
     current: Option<(Vec<u8>, Folder)>,
     /// Files that are to be written.
     batch: Batch,
-    /// Made when all files are there.
+    /// To be made when all files are there.
     links: Vec<Link>,
     /// What folders are given once nothing more is put into them.
     folders: Vec<(Vec<u8>, Meta)>,
@@ -82,9 +88,30 @@ struct Link {
     meta: Meta,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(place: &'a Place, options: &ExtractOptions) -> Self {
+        Self {
+            place,
+            meter: Meter::new(options.limits),
+            seen: Seen::default(),
+            folder_names: Seen::default(),
+            files: Seen::default(),
+            current: None,
+            batch: Batch::default(),
+            links: Vec::new(),
+            folders: Vec::new(),
+        }
+    }
+
     /// Reads all of the tar; files go to the writers.
-    fn read(&mut self, stream: &mut dyn Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
+    fn read(&mut self, stream: impl Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
+        let read = self.entries(stream, writers);
+        // What came before trouble stays, too.
+        self.give(writers);
+        read
+    }
+
+    fn entries(&mut self, stream: impl Read, writers: &Writers<'_>) -> Result<(), ExtractError> {
         let left = Cell::new(MOST_HEADERS);
         let ended = Cell::new(false);
         let mut archive = tar::Archive::new(Metered {
@@ -104,6 +131,10 @@ impl Reader<'_> {
             if !self.entry(&mut entry, writers)? {
                 // The writers say why.
                 return Ok(());
+            }
+            if self.place.rules == Rules::Tree {
+                // Content that its kind has no use for.
+                io::copy(&mut entry, &mut io::sink()).map_err(broken)?;
             }
         }
         if ended.get() {
@@ -143,9 +174,11 @@ impl Reader<'_> {
         };
         self.meter.entry(&name, held + HASHES)?;
         match kind {
-            EntryType::Directory => self.folder(path, meta)?,
+            EntryType::Directory => return self.folder(path, meta, writers),
             EntryType::Symlink | EntryType::Link => {
-                self.once(&name, &path)?;
+                if !self.claim(&name, &path, writers)? {
+                    return Ok(false);
+                }
                 if target.is_empty() || target.contains(&0) {
                     return Err(ExtractError::refused(&name, "is a link without a target"));
                 }
@@ -157,15 +190,27 @@ impl Reader<'_> {
                 } else {
                     target
                 };
-                self.links.push(Link {
+                let link = Link {
                     path,
                     target,
                     is_hard,
                     meta,
-                });
+                };
+                match self.place.rules {
+                    Rules::Archive => self.links.push(link),
+                    Rules::Tree => {
+                        // What it names may still wait.
+                        if is_hard && !self.settle(writers) {
+                            return Ok(false);
+                        }
+                        self.link(&link)?;
+                    }
+                }
             }
             EntryType::Regular | EntryType::Continuous => {
-                self.once(&name, &path)?;
+                if !self.claim(&name, &path, writers)? {
+                    return Ok(false);
+                }
                 self.files.insert(&path);
                 return self.file(path, meta, entry, writers);
             }
@@ -194,16 +239,42 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Only folders come twice.
-    fn once(&mut self, name: &[u8], path: &[u8]) -> Result<(), ExtractError> {
+    /// Takes a name for what is no folder; false if there is no use in going on.
+    fn claim(
+        &mut self,
+        name: &[u8],
+        path: &[u8],
+        writers: &Writers<'_>,
+    ) -> Result<bool, ExtractError> {
         if path == b"." {
             return Err(ExtractError::refused(name, NO_FOLDER));
         }
-        if !self.folder_names.contains(path) && self.seen.insert(path) {
-            Ok(())
-        } else {
-            Err(ExtractError::refused(path, "is in the archive twice"))
+        let is_free = !self.folder_names.contains(path) && self.seen.insert(path);
+        if is_free {
+            return Ok(true);
         }
+        let goes_on = self.replace(path, writers)?;
+        self.seen.insert(path);
+        Ok(goes_on)
+    }
+
+    /// Forgets what had this name until now, once it is there; false if there is no use in going on.
+    fn replace(&mut self, path: &[u8], writers: &Writers<'_>) -> Result<bool, ExtractError> {
+        match self.place.rules {
+            Rules::Archive => Err(ExtractError::refused(path, "is in the archive twice")),
+            Rules::Tree => {
+                for names in [&mut self.seen, &mut self.folder_names, &mut self.files] {
+                    names.remove(path);
+                }
+                self.current = None;
+                Ok(self.settle(writers))
+            }
+        }
+    }
+
+    /// Waits until all files that came are written; false if there is no use in going on.
+    fn settle(&mut self, writers: &Writers<'_>) -> bool {
+        self.give(writers) && writers.settle()
     }
 
     /// What a hard link names: a file of the same archive.
@@ -229,18 +300,25 @@ impl Reader<'_> {
         Ok(open)
     }
 
-    fn folder(&mut self, path: Vec<u8>, meta: Meta) -> Result<(), ExtractError> {
-        if self.seen.contains(&path) {
-            return Err(ExtractError::refused(&path, "is in the archive twice"));
+    fn folder(
+        &mut self,
+        path: Vec<u8>,
+        meta: Meta,
+        writers: &Writers<'_>,
+    ) -> Result<bool, ExtractError> {
+        if self.seen.contains(&path) && !self.replace(&path, writers)? {
+            return Ok(false);
         }
         self.check_above(&path)?;
         self.folder_names.insert(&path);
         if path != b"." {
-            let open = self.place.make(&path, &path)?;
+            let open = self.place.make_entry(&path)?;
             self.current = Some((path.clone(), open.into()));
-            self.folders.push((path, meta));
+        } else if self.place.rules == Rules::Archive {
+            return Ok(true);
         }
-        Ok(())
+        self.folders.push((path, meta));
+        Ok(true)
     }
 
     fn file(
@@ -299,31 +377,40 @@ impl Reader<'_> {
         batch.files.is_empty() || writers.give(Work::Batch(batch))
     }
 
-    /// Links, then what folders say of themselves.
+    /// Makes a link.
+    fn link(&mut self, link: &Link) -> Result<(), ExtractError> {
+        let folder = self.enter(&link.path)?;
+        let (_, name) = parent(&link.path);
+        let made = if link.is_hard {
+            let (of, target) = parent(&link.target);
+            let of = self
+                .place
+                .folder(of)
+                .map_err(|errno| ExtractError::entry(&link.path, errno))?;
+            self.place
+                .hard_link((of.as_fd(), target), folder.as_fd(), name)
+        } else {
+            self.place
+                .symlink(folder.as_fd(), name, &link.target, &link.meta)
+        };
+        made.map_err(|error| ExtractError::entry(&link.path, error))
+    }
+
+    /// Links that are left, then what folders say of themselves.
     fn finish(mut self) -> Result<Extracted, ExtractError> {
         let links = std::mem::take(&mut self.links);
         // Hard links first: no symbolic link of the archive stands in their way.
         let (hard, symbolic): (Vec<Link>, Vec<Link>) = links.into_iter().partition(|it| it.is_hard);
         for link in hard.iter().chain(&symbolic) {
-            let folder = self.enter(&link.path)?;
-            let (_, name) = parent(&link.path);
-            let made = if link.is_hard {
-                let (of, target) = parent(&link.target);
-                let of = self
-                    .place
-                    .folder(of)
-                    .map_err(|errno| ExtractError::entry(&link.path, errno))?;
-                self.place
-                    .hard_link((of.as_fd(), target), folder.as_fd(), name)
-            } else {
-                self.place
-                    .symlink(folder.as_fd(), name, &link.target, &link.meta)
-            };
-            made.map_err(|error| ExtractError::entry(&link.path, error))?;
+            self.link(link)?;
         }
+        // Those whose name something else has by now say nothing.
+        let names = &self.folder_names;
+        self.folders.retain(|(path, _)| names.contains(path));
         // Inner ones first: an outer one's mode may close the way. The last of a name counts.
         self.folders.reverse();
-        self.folders.sort_by(|one, other| other.0.cmp(&one.0));
+        self.folders
+            .sort_by(|one, other| outer_last(&one.0).cmp(&outer_last(&other.0)));
         self.folders.dedup_by(|one, other| one.0 == other.0);
         for (path, meta) in &self.folders {
             self.place
@@ -335,6 +422,11 @@ impl Reader<'_> {
             bytes: self.meter.bytes,
         })
     }
+}
+
+/// Sorts what is inside a folder before it, and all before the destination.
+fn outer_last(path: &[u8]) -> (bool, Reverse<&[u8]>) {
+    (path == b".", Reverse(path))
 }
 
 /// Whether an entry's content is not its file's, but a map and what is no hole (GNU tar's manual, "Storing Sparse Files").
