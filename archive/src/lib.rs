@@ -13,9 +13,7 @@
 
 mod buffer;
 mod event;
-mod format;
 mod gopath;
-mod log;
 mod pool;
 mod read;
 mod select;
@@ -23,14 +21,14 @@ mod spill;
 mod threads;
 mod write;
 
-pub use event::{Event, Severity};
-pub use format::{Format, Level, UnknownLevel};
-pub use log::log_line;
+pub use event::Event;
 pub use read::{
-    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar, extract_tar_zstd, extract_zip,
+    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar, extract_tar_zstd,
+    extract_zip,
 };
 pub use select::{Entry, EntryKind, Pattern, PatternError, Request, Selection, select};
 #[doc(hidden)]
 pub use select::{Index, ObjectFormat};
 pub use spill::{Spill, SpillError};
+pub use vk_archive_format::{Format, Level, Severity, UnknownLevel};
 pub use write::{WriteError, Written, write};

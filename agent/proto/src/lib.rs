@@ -33,9 +33,7 @@ pub mod frame;
 mod hello;
 mod message;
 
-pub use archive::{
-    Archive, ArchiveFormat, ArchiveSummary, Extract, ExtractSummary, Level, Line, Severity,
-};
+pub use archive::{Archive, ArchiveSummary, Extract, ExtractSummary, Line};
 pub use frame::{
     Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA, MAX_LINE, STDIN_WINDOW,
 };
@@ -44,6 +42,8 @@ pub use message::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,
     TerminalSize, TreeSummary,
 };
+
+pub use vk_archive_format::{Format as ArchiveFormat, Level, Severity};
 
 /// Host vsock port that the agent calls once it serves requests.
 pub const READY_PORT: u32 = 1024;

@@ -18,7 +18,8 @@ use std::io;
 pub use tar::{extract_tar, extract_tar_zstd};
 pub use zip::extract_zip;
 
-use crate::format::Format;
+use vk_archive_format::Format;
+
 use crate::gopath::show;
 
 /// Largest window that a zstd frame may ask for, as a power of two: what Go's library uses at its best level.

@@ -8,7 +8,7 @@ use vk_hub_proto::job::{Artifact, ArtifactFormat, ArtifactOutcome, Dependency};
 use super::Moment;
 use super::io::{StageIo, StageOutput};
 use super::transfer::{PackError, Transfer, failure, fatal, notice, transferring};
-use crate::agent::{ArchiveFormat, ArchiveRequest};
+use crate::agent::ArchiveRequest;
 use crate::artifacts::{
     ClientError, Download, DownloadError, GitLab, Upload, UploadError, file_name, format_name,
 };
@@ -152,7 +152,7 @@ impl Uploads<'_> {
             paths: environment.expanded_paths(&artifact.paths, notes).await,
             exclude: environment.expanded_paths(&artifact.exclude, notes).await,
             untracked: artifact.untracked,
-            format: archive_format(artifact.artifact_format),
+            format: artifact.artifact_format,
             level: environment
                 .compression("ARTIFACT_COMPRESSION_LEVEL", notes)
                 .await,
@@ -289,16 +289,6 @@ async fn client<'c>(
     let job = &context.job;
     cell.get_or_try_init(async || GitLab::new(&job.server_url, job.server_ca_pem.as_deref()))
         .await
-}
-
-fn archive_format(format: ArtifactFormat) -> ArchiveFormat {
-    match format {
-        ArtifactFormat::Zip => ArchiveFormat::Zip,
-        ArtifactFormat::Gzip => ArchiveFormat::Gzip,
-        ArtifactFormat::Raw => ArchiveFormat::Raw,
-        ArtifactFormat::ZipZstd => ArchiveFormat::ZipZstd,
-        ArtifactFormat::TarZstd => ArchiveFormat::TarZstd,
-    }
 }
 
 #[cfg(test)]

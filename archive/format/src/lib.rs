@@ -1,7 +1,13 @@
-//! Formats and compression levels, by GitLab Runner's names.
+//! What archives are called, wherever they are spoken of: in a job's specification, between host and guest, and where they
+//! are packed.
+//!
+//! Serialized, each is GitLab's or GitLab Runner's name for it, in lower case.
+
+use serde::{Deserialize, Serialize};
 
 /// Kinds of archives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// A zip of deflated files.
     #[default]
@@ -17,7 +23,8 @@ pub enum Format {
 }
 
 /// How hard to compress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Not at all, for a zip.
     Fastest,
@@ -53,39 +60,18 @@ impl Level {
             other => return Err(UnknownLevel(other.to_owned())),
         })
     }
+}
 
-    /// Levels of libdeflate in a zip, the second one for every fourth MiB of large files; none stores.
-    ///
-    /// The facts (wire §3.4) name fastzip's numbers: 1, 5, 7 and 9. For the default what counts is what comes out: the
-    /// fastest that stays within 108 % of the size of `zip -6` (docs/benchmarks.md).
-    pub(crate) fn deflate(self) -> Option<[i32; 2]> {
-        match self {
-            Self::Fastest => None,
-            Self::Fast => Some([1, 1]),
-            Self::Default => Some([1, 2]),
-            Self::Slow => Some([7, 7]),
-            Self::Slowest => Some([9, 9]),
-        }
-    }
-
-    /// Level of zstd. The facts name levels of Go's library; its documentation calls them about these of the C
-    /// library (1, 3, 7 to 8, 11).
-    pub(crate) fn zstd(self) -> i32 {
-        match self {
-            Self::Fastest | Self::Fast => 1,
-            Self::Default => 3,
-            Self::Slow => 7,
-            Self::Slowest => 11,
-        }
-    }
-
-    /// Level of zstd in a zip, where the fastest is not faster (facts, wire §3.4).
-    pub(crate) fn zip_zstd(self) -> i32 {
-        match self {
-            Self::Fastest => Self::Default.zstd(),
-            other => other.zstd(),
-        }
-    }
+/// How grave something is that is said about an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// For information.
+    Info,
+    /// Something was left out or looks odd.
+    Warning,
+    /// Something failed.
+    Error,
 }
 
 #[cfg(test)]
@@ -109,6 +95,17 @@ mod tests {
     }
 
     #[test]
+    fn a_level_travels_by_the_name_it_is_read_by() {
+        for name in ["fastest", "fast", "default", "slow", "slowest"] {
+            let level = Level::parse(name).unwrap();
+
+            let json = serde_json::to_string(&level).unwrap();
+
+            assert_eq!(json, format!("\"{name}\""));
+        }
+    }
+
+    #[test]
     fn another_level_is_warned_of_in_the_runners_words() {
         let error = Level::parse("Fast").unwrap_err();
 
@@ -116,5 +113,21 @@ mod tests {
             error.to_string(),
             "compression level \"Fast\" is invalid, falling back to default"
         );
+    }
+
+    #[test]
+    fn formats_have_gitlabs_names() {
+        let names = ["zip", "zipzstd", "gzip", "raw", "tarzstd"];
+        let formats = [
+            Format::Zip,
+            Format::ZipZstd,
+            Format::Gzip,
+            Format::Raw,
+            Format::TarZstd,
+        ];
+
+        let json = formats.map(|format| serde_json::to_string(&format).unwrap());
+
+        assert_eq!(json, names.map(|name| format!("\"{name}\"")));
     }
 }
