@@ -49,7 +49,7 @@ pub use archive::{Archive, ArchiveSummary, Extract, ExtractSummary, Line};
 pub use frame::{
     Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA, MAX_LINE, STDIN_WINDOW,
 };
-pub use hello::{Hello, HelloError, MAGIC, PROTOCOL_VERSION};
+pub use hello::{Hello, HelloError};
 pub use message::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,
     TerminalSize, TreeSummary,

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use vk_driver::agent::{
-    AgentClient, AgentError, ExecEvent, ExecHandle, ExecRequest, ExitStatus, GuestReady,
-    ReadyListener, Stdin,
+    AgentClient, AgentError, ExecEvent, ExecHandle, ExecRequest, ExitStatus, ReadyListener, Stdin,
 };
 
 /// Nothing in these tests takes long on a healthy machine; what hangs must fail.
@@ -19,7 +18,6 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Rehearsal {
     pub client: AgentClient,
     pub socket: PathBuf,
-    pub ready: GuestReady,
     pub folder: tempfile::TempDir,
     agent: Child,
 }
@@ -40,11 +38,10 @@ impl Rehearsal {
             .args(options)
             .spawn()
             .unwrap();
-        let ready = listener.ready(PATIENCE).await.unwrap();
+        listener.ready(PATIENCE).await.unwrap();
         Self {
             client: AgentClient::new(&socket),
             socket,
-            ready,
             folder,
             agent,
         }
