@@ -66,6 +66,12 @@ impl Drop for Rehearsal {
     fn drop(&mut self) {
         self.agent.kill().unwrap();
         self.agent.wait().unwrap();
+        // Only root can remove what is in folders that are read-only.
+        if !nix::unistd::geteuid().is_root() {
+            let folder = self.folder.path();
+            let mut chmod = Command::new("chmod");
+            chmod.args(["-R", "u+rwX"]).arg(folder).status().unwrap();
+        }
     }
 }
 
