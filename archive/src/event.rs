@@ -2,20 +2,9 @@
 
 use std::fmt;
 
-use crate::gopath::show;
+use vk_archive_format::Severity;
 
-/// How grave an [`Event`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Severity {
-    /// For information.
-    Info,
-    /// Something was left out or looks odd.
-    Warning,
-    /// Something failed.
-    Error,
-    /// Something failed, and with it the command.
-    Fatal,
-}
+use crate::gopath::show;
 
 /// Something that GitLab Runner's helper would log; its text is the helper's (gitlab-runner, wire §3.3 and wire §3.4).
 /// Bytes of names that are no UTF-8 show as U+FFFD.

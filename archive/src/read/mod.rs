@@ -8,17 +8,18 @@ mod content;
 mod frames;
 mod names;
 mod place;
-mod tarzstd;
+mod tar;
 mod writers;
 mod zip;
 mod zip_directory;
 
 use std::io;
 
-pub use tarzstd::extract_tar_zstd;
+pub use tar::{extract_tar, extract_tar_zstd};
 pub use zip::extract_zip;
 
-use crate::format::Format;
+use vk_archive_format::Format;
+
 use crate::gopath::show;
 
 /// Largest window that a zstd frame may ask for, as a power of two: what Go's library uses at its best level.
@@ -46,6 +47,8 @@ pub enum Owner {
     /// Whom the archive names, as far as the kernel lets it.
     #[default]
     Archived,
+    /// Who unpacks.
+    Unpacking,
     /// This user and group.
     Fixed(u32, u32),
 }

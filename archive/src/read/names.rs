@@ -97,6 +97,11 @@ impl Seen {
         self.hashes.insert(self.state.hash_one(name))
     }
 
+    /// Forgets a name.
+    pub(super) fn remove(&mut self, name: &[u8]) {
+        self.hashes.remove(&self.state.hash_one(name));
+    }
+
     /// Whether it is there.
     pub(super) fn contains(&self, name: &[u8]) -> bool {
         self.hashes.contains(&self.state.hash_one(name))

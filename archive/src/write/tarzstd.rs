@@ -10,7 +10,7 @@ use zstd::bulk::Compressor;
 
 use super::plan::{self, Piece, Unit};
 use super::zip::append_zstd;
-use super::{FRAME, Job, WriteError, source};
+use super::{FRAME, Job, WriteError, level, source};
 use crate::buffer::{Buffer, Spare};
 use crate::select::{Entry, EntryKind, Selection};
 
@@ -28,7 +28,7 @@ const SHORT: usize = 100;
 pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let selection = job.selection;
     let threads = job.threads;
-    let level = job.level.zstd();
+    let level = level::zstd(job.level);
     let spare = Spare::default();
     let mut sending = Sending::default();
     plan::ordered(

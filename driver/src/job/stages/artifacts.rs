@@ -12,7 +12,7 @@ use super::transfer::{PackError, Transfer, failure, fatal, notice, transferring}
 use crate::job::context::{JobContext, has_artifacts, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;
-use vk_agent_client::{ArchiveFormat, ArchiveRequest};
+use vk_agent_client::ArchiveRequest;
 use vk_trace::helper::Level;
 use vk_transfer::Spooled;
 use vk_transfer::{
@@ -153,7 +153,7 @@ impl Uploads<'_> {
             paths: environment.expanded_paths(&artifact.paths, notes).await,
             exclude: environment.expanded_paths(&artifact.exclude, notes).await,
             untracked: artifact.untracked,
-            format: archive_format(artifact.artifact_format),
+            format: artifact.artifact_format,
             level: environment
                 .compression("ARTIFACT_COMPRESSION_LEVEL", notes)
                 .await,
@@ -292,16 +292,6 @@ async fn client<'c>(
     let agent = &host.texts().user_agent;
     cell.get_or_try_init(async || GitLab::through(&job.server_url, ca_pem, host.proxies(), agent))
         .await
-}
-
-fn archive_format(format: ArtifactFormat) -> ArchiveFormat {
-    match format {
-        ArtifactFormat::Zip => ArchiveFormat::Zip,
-        ArtifactFormat::Gzip => ArchiveFormat::Gzip,
-        ArtifactFormat::Raw => ArchiveFormat::Raw,
-        ArtifactFormat::ZipZstd => ArchiveFormat::ZipZstd,
-        ArtifactFormat::TarZstd => ArchiveFormat::TarZstd,
-    }
 }
 
 #[cfg(test)]
