@@ -3,5 +3,18 @@
 //! So far it is the library that reads a GitLab job response ([`response::parse`]) and translates it into the job
 //! spec of the dispatch protocol ([`translate::translate`]).
 
+// What comes from outside reaches all of this.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 pub mod response;
 pub mod translate;

@@ -1,26 +1,10 @@
 //! A proxy in front of a registry that misbehaves when told to.
 
-#![expect(clippy::expect_used, reason = "a test kit fails by panicking")]
-
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A request as it came.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Method.
-    pub method: String,
-    /// Path and query.
-    pub path: String,
-    /// Headers, their names in lower case.
-    pub headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
+pub use crate::http::Request;
+use crate::http::{Call, Port, Reply, Server, ask, locked};
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]
@@ -71,14 +55,12 @@ struct Shared {
     upstream: String,
     rule: Mutex<Box<Rule>>,
     requests: Mutex<Vec<Request>>,
-    stopping: AtomicBool,
 }
 
 /// A running proxy; stops when dropped.
 pub struct FaultProxy {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Shared>,
-    acceptor: Option<JoinHandle<()>>,
 }
 
 impl FaultProxy {
@@ -88,194 +70,77 @@ impl FaultProxy {
     ///
     /// If no port can be had.
     pub fn start(upstream: &str, rule: impl FnMut(&Request) -> Action + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-        let address = listener.local_addr().expect("the port's number");
         let shared = Arc::new(Shared {
             upstream: upstream.to_owned(),
             rule: Mutex::new(Box::new(rule)),
             requests: Mutex::default(),
-            stopping: AtomicBool::new(false),
         });
-        let acceptor = std::thread::spawn({
+        let server = Server::start(Port::new(), None, {
             let shared = Arc::clone(&shared);
-            move || {
-                for stream in listener.incoming() {
-                    if shared.stopping.load(Ordering::SeqCst) {
-                        return;
-                    }
-                    let Ok(stream) = stream else { continue };
-                    let shared = Arc::clone(&shared);
-                    // A client that goes away is no trouble of ours.
-                    std::thread::spawn(move || serve(&stream, &shared));
-                }
-            }
+            move |call| answer(call, Arc::clone(&shared))
         });
-        Self {
-            address,
-            shared,
-            acceptor: Some(acceptor),
-        }
+        Self { server, shared }
     }
 
     /// `127.0.0.1:PORT`.
     #[must_use]
     pub fn host(&self) -> String {
-        self.address.to_string()
+        self.server.address().to_string()
     }
 
     /// `team/build:1` as it is named here.
     #[must_use]
     pub fn image(&self, name: &str) -> String {
-        format!("{}/{name}", self.address)
+        format!("{}/{name}", self.host())
     }
 
-    /// All requests so far, but for those that only ask whether TLS is spoken.
+    /// All requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         locked(&self.shared.requests).clone()
     }
 }
 
-impl Drop for FaultProxy {
-    fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor.
-        let _ = TcpStream::connect(self.address);
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let Some(request) = read_request(stream)? else {
-        return refuse_tls(stream);
-    };
-    let action = (locked(&shared.rule))(&request);
+async fn answer(mut call: Call, shared: Arc<Shared>) -> Option<Reply> {
+    let content = call.read_all().await;
+    let request = call.request.clone();
+    // Rules may wait.
+    let action = tokio::task::block_in_place(|| (locked(&shared.rule))(&request));
     locked(&shared.requests).push(request.clone());
-    let mut out = stream;
-    match action {
-        Action::Reply(status, headers, body) => {
-            let mut head = format!("HTTP/1.1 {status} Told\r\nConnection: close\r\n");
-            for (name, value) in headers {
-                head += &format!("{name}: {value}\r\n");
-            }
-            head += &format!("Content-Length: {}\r\n\r\n", body.len());
-            out.write_all(head.as_bytes())?;
-            out.write_all(&body)?;
+    let keep_range = match action {
+        Action::Reply(status, headers, content) => {
+            return Some(Reply::new(status, content).headers(headers));
         }
-        Action::Raw(answer) => out.write_all(&answer)?,
-        Action::Silence => {
-            while !shared.stopping.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(20));
+        Action::Raw(bytes) => return call.answer_raw(bytes).await,
+        Action::Silence => std::future::pending().await,
+        Action::Close => return None,
+        Action::IgnoreRange => false,
+        _ => true,
+    };
+    let passed_on = (request.headers.into_iter())
+        .filter(|(name, _)| name != "connection" && (keep_range || name != "range"));
+    let (method, target) = (request.method, request.target);
+    let (status, mut headers, mut body) =
+        ask(&shared.upstream, &method, &target, passed_on, content).await?;
+    headers.retain(|(name, _)| name != "connection" && name != "transfer-encoding");
+    // An answer to HEAD tells the length of what does not come.
+    headers.retain(|(name, _)| method == "HEAD" || name != "content-length");
+    let length = body.len();
+    let (piece, pause, limit) = match action {
+        _ if method == "HEAD" => return Some(Reply::new(status, body).headers(headers)),
+        Action::DropAfter(size) => (length, Duration::ZERO, Some(size)),
+        Action::Slow(piece, pause) => (piece, pause, None),
+        Action::Corrupt(at) => {
+            if let Some(byte) = body.get_mut(at) {
+                *byte ^= 0x55;
             }
+            return Some(Reply::new(status, body).headers(headers));
         }
-        Action::Close => {}
-        action => {
-            let keep_range = !matches!(action, Action::IgnoreRange);
-            let (mut head, mut body) = forward(&request, &shared.upstream, keep_range)?;
-            let mut piece = body.len().max(1);
-            let mut pause = Duration::ZERO;
-            match action {
-                Action::DropAfter(size) => body.truncate(size),
-                Action::Corrupt(at) => {
-                    if let Some(byte) = body.get_mut(at) {
-                        *byte ^= 0x55;
-                    }
-                }
-                Action::Truncate(size) => {
-                    body.truncate(size);
-                    head = head
-                        .split_inclusive("\r\n")
-                        .filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"))
-                        .collect();
-                    head = head.trim_end().to_owned()
-                        + &format!("\r\nContent-Length: {}\r\n\r\n", body.len());
-                }
-                Action::Slow(size, wait) => (piece, pause) = (size, wait),
-                _ => {}
-            }
-            out.write_all(head.as_bytes())?;
-            for part in body.chunks(piece) {
-                std::thread::sleep(pause);
-                if shared.stopping.load(Ordering::SeqCst) {
-                    break;
-                }
-                out.write_all(part)?;
-            }
+        Action::Truncate(size) => {
+            body.truncate(size);
+            return Some(Reply::new(status, body).headers(headers));
         }
-    }
-    out.flush()?;
-    stream.shutdown(Shutdown::Write)?;
-    // A close with unread bytes would be a reset, which may take the answer away from the client.
-    let _ = io::copy(&mut &*stream, &mut io::sink());
-    Ok(())
-}
-
-/// `None` for what is no HTTP.
-fn read_request(stream: &TcpStream) -> io::Result<Option<Request>> {
-    let mut first = [0];
-    if stream.peek(&mut first)? == 0 || !first[0].is_ascii_uppercase() {
-        return Ok(None);
-    }
-    let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            break;
-        };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-    }
-    let size: u64 = headers
-        .get("content-length")
-        .and_then(|size| size.parse().ok())
-        .unwrap_or(0);
-    let mut body = Vec::new();
-    reader.take(size).read_to_end(&mut body)?;
-    Ok(Some(Request {
-        method,
-        path,
-        headers,
-        body,
-    }))
-}
-
-/// What Go's HTTP server says to a TLS client.
-fn refuse_tls(mut stream: &TcpStream) -> io::Result<()> {
-    stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n")
-}
-
-/// The registry's answer: its head, and its whole body.
-fn forward(request: &Request, upstream: &str, keep_range: bool) -> io::Result<(String, Vec<u8>)> {
-    let mut stream = TcpStream::connect(upstream)?;
-    let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.path);
-    for (name, value) in &request.headers {
-        if name != "connection" && (keep_range || name != "range") {
-            head += &format!("{name}: {value}\r\n");
-        }
-    }
-    head += "connection: close\r\n\r\n";
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(&request.body)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let end = answer
-        .windows(4)
-        .position(|window| window == b"\r\n\r\n")
-        .ok_or(io::ErrorKind::UnexpectedEof)?;
-    let body = answer.split_off(end + 4);
-    Ok((String::from_utf8_lossy(&answer).into_owned(), body))
+        _ => return Some(Reply::new(status, body).headers(headers)),
+    };
+    Some(Reply::in_pieces(status, body, piece, pause, limit).headers(headers))
 }

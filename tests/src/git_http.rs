@@ -3,20 +3,21 @@
 #![expect(clippy::expect_used, reason = "a test kit fails by panicking")]
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use crate::git_lfs;
 pub use crate::http::Request;
-use crate::http::{Tls, TlsSide, head, read_body, read_head, start};
+use crate::http::{Call, Output, Port, Reply, Server, Tls, locked};
 
 /// User of a job token.
 pub const USER: &str = "gitlab-ci-token";
@@ -166,43 +167,37 @@ struct Shared {
     token: String,
     requests: Mutex<Vec<Request>>,
     faults: Mutex<Vec<Injected>>,
-    sent: AtomicU64,
-    stopping: AtomicBool,
+    sent: Arc<AtomicU64>,
 }
 
 /// A running server; stops when dropped.
 #[derive(Debug)]
 pub struct GitServer {
-    address: SocketAddr,
+    server: Server,
     tls: Option<Tls>,
     shared: Arc<Shared>,
-    acceptor: Option<JoinHandle<()>>,
 }
 
 impl GitServer {
     fn start(repos: Repos, token: &str, tls: Option<Tls>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-        let address = listener.local_addr().expect("the port's number");
+        let port = Port::new();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
             repos,
-            url: format!("{scheme}://{address}"),
+            url: format!("{scheme}://{}", port.address()),
             token: token.to_owned(),
             requests: Mutex::default(),
             faults: Mutex::default(),
-            sent: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
+            sent: Arc::default(),
         });
-        let acceptor = std::thread::spawn({
+        let server = Server::start(port, tls.as_ref(), {
             let shared = Arc::clone(&shared);
-            let config = tls.as_ref().map(|tls| Arc::clone(&tls.config));
-            move || accept(&listener, config.as_ref(), &shared)
+            move |call| answer(call, Arc::clone(&shared))
         });
         Self {
-            address,
+            server,
             tls,
             shared,
-            acceptor: Some(acceptor),
         }
     }
 
@@ -221,7 +216,7 @@ impl GitServer {
     /// `127.0.0.1:PORT`, for the golden jobs' `@HOST@`.
     #[must_use]
     pub fn host(&self) -> String {
-        self.address.to_string()
+        self.server.address().to_string()
     }
 
     /// URL of a repository.
@@ -264,94 +259,58 @@ impl GitServer {
     }
 }
 
-impl Drop for GitServer {
-    fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor.
-        let _ = TcpStream::connect(self.address);
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
-    }
-}
-
-fn accept(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        if shared.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let (shared, tls) = (Arc::clone(shared), tls.cloned());
-        // A client that goes away is no trouble of ours.
-        std::thread::spawn(move || match tls {
-            None => serve(stream, &shared),
-            Some(config) => {
-                let session = ServerConnection::new(config).map_err(io::Error::other)?;
-                serve(TlsSide(StreamOwned::new(session, stream)), &shared)
-            }
-        });
-    }
-}
-
-/// Answers one request and closes the connection.
-fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
-    let mut reader = BufReader::new(&mut stream);
-    let Some(request) = read_head(&mut reader)? else {
-        return Ok(());
-    };
-    let body = read_body(&mut reader, &request)?;
+async fn answer(mut call: Call, shared: Arc<Shared>) -> Option<Reply> {
+    let body = call.read_all().await;
+    let request = call.request;
     locked(&shared.requests).push(request.clone());
-    match take_fault(shared, &request.path) {
+    let fault = take_fault(&shared, &request.path);
+    match fault {
         Some(Fault::RedirectTo(base)) => {
             let target = format!("{base}{}?{}", request.path, request.query);
-            head(&mut stream, "302 Found", &[("Location", &target)])
+            return Some(Reply::status(302).header("Location", target));
         }
-        Some(Fault::Status(code)) => head(&mut stream, &format!("{code} Fault"), &[]),
+        Some(Fault::Status(code)) => return Some(Reply::status(code)),
         Some(Fault::Stall) => {
-            head(&mut stream, "200 OK", &[("Content-Length", "1000000")])?;
-            // Until the client goes.
-            stream.read(&mut [0]).map(|_| ())
+            let stalled = Reply::streamed(200, Output::client_gone);
+            return Some(stalled.header("Content-Length", 1_000_000));
         }
-        Some(Fault::Answer(json)) => content(&mut stream, "application/json", json.as_bytes()),
+        Some(Fault::Answer(json)) => {
+            let answer = Reply::new(200, json.into_bytes());
+            return Some(answer.header("Content-Type", "application/json"));
+        }
         Some(Fault::Endless) => {
-            head(
-                &mut stream,
-                "200 OK",
-                &[("Content-Length", "1000000000000")],
-            )?;
-            loop {
-                stream.write_all(&[0; 64 << 10])?;
-            }
+            let endless = Reply::streamed(200, |output| async move {
+                while output.data([0; 64 << 10].as_slice()).await {}
+            });
+            return Some(endless.header("Content-Length", 1_000_000_000_000_u64));
         }
-        fault if is_allowed(&request, &shared.token) => {
-            let root = shared.repos.root.path();
-            if let Some(answer) = git_lfs::answer(&request, &body, &shared.url, root) {
-                let Ok(answer) = answer else {
-                    return head(&mut stream, "404 Not Found", &[]);
-                };
-                let sent = answer.body.len() as u64;
-                shared.sent.fetch_add(sent, Ordering::SeqCst);
-                return content(&mut stream, answer.content_type, &answer.body);
-            }
-            let limit = match fault {
-                Some(Fault::DropAfter(bytes)) => Some(bytes),
-                _ => None,
-            };
-            backend(
-                &mut stream,
-                &shared.repos,
-                &shared.sent,
-                &request,
-                &body,
-                limit,
-            )
-        }
-        _ => head(
-            &mut stream,
-            "401 Unauthorized",
-            &[("WWW-Authenticate", "Basic realm=\"GitLab\"")],
-        ),
+        Some(Fault::DropAfter(_)) | None => {}
     }
+    if !is_allowed(&request, &shared.token) {
+        return Some(unauthorized());
+    }
+    let root = shared.repos.root.path();
+    if let Some(answer) = git_lfs::answer(&request, &body, &shared.url, root) {
+        let Ok(answer) = answer else {
+            return Some(Reply::status(404));
+        };
+        let sent = answer.body.len() as u64;
+        shared.sent.fetch_add(sent, Ordering::SeqCst);
+        let reply = Reply::new(200, answer.body);
+        return Some(reply.header("Content-Type", answer.content_type));
+    }
+    let limit = match fault {
+        Some(Fault::DropAfter(bytes)) => Some(bytes),
+        _ => None,
+    };
+    backend(&shared.repos, &shared.sent, &request, body, limit)
+        .await
+        .ok()
+}
+
+/// What GitLab says to those without the right token.
+pub(crate) fn unauthorized() -> Reply {
+    Reply::status(401).header("WWW-Authenticate", "Basic realm=\"GitLab\"")
 }
 
 fn take_fault(shared: &Shared, path: &str) -> Option<Fault> {
@@ -368,21 +327,23 @@ fn take_fault(shared: &Shared, path: &str) -> Option<Fault> {
 }
 
 pub(crate) fn is_allowed(request: &Request, token: &str) -> bool {
-    let expected = format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()));
+    let expected = format!(
+        "Basic {}",
+        BASE64_STANDARD.encode(format!("{USER}:{token}"))
+    );
     request.headers.get("authorization") == Some(&expected)
 }
 
 /// Runs `git http-backend` (RFC 3875 and its manual page) and passes its answer on, cut after `limit` bytes.
-pub(crate) fn backend(
-    stream: &mut impl Write,
+pub(crate) async fn backend(
     repos: &Repos,
-    sent: &AtomicU64,
+    sent: &Arc<AtomicU64>,
     request: &Request,
-    body: &[u8],
+    body: Vec<u8>,
     limit: Option<usize>,
-) -> io::Result<()> {
+) -> io::Result<Reply> {
     let header = |name: &str| request.headers.get(name).cloned().unwrap_or_default();
-    let mut process = Command::new("git")
+    let mut process = tokio::process::Command::new("git")
         .arg("http-backend")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -399,86 +360,49 @@ pub(crate) fn backend(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .kill_on_drop(true)
         .spawn()?;
     let mut input = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let output = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    std::thread::scope(|scope| {
-        scope.spawn(move || input.write_all(body));
-        let mut output = BufReader::new(output);
-        let mut status = "200 OK".to_owned();
-        let mut headers = Vec::new();
-        loop {
-            let mut line = String::new();
-            output.read_line(&mut line)?;
-            match line.trim_end().split_once(": ") {
-                Some(("Status", value)) => value.clone_into(&mut status),
-                Some((name, value)) => headers.push((name.to_owned(), value.to_owned())),
-                None => break,
+    tokio::spawn(async move { input.write_all(&body).await });
+    let mut output = BufReader::new(output);
+    let mut status = 200;
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        output.read_line(&mut line).await?;
+        match line.trim_end().split_once(": ") {
+            Some(("Status", value)) => {
+                let code = value.split(' ').next().unwrap_or_default();
+                status = code.parse().map_err(io::Error::other)?;
             }
-        }
-        let headers: Vec<(&str, &str)> = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        // Without a length, a broken connection would look like the end: chunks tell them apart.
-        start(stream, &status, &headers)?;
-        write!(stream, "Transfer-Encoding: chunked\r\n\r\n")?;
-        let mut left = limit.unwrap_or(usize::MAX);
-        let mut buffer = [0; 64 << 10];
-        loop {
-            let read = output.read(&mut buffer)?;
-            let chunk = &buffer[..read.min(left)];
-            sent.fetch_add(chunk.len() as u64, Ordering::SeqCst);
-            if read > left {
-                // A length that the connection then does not keep.
-                write!(stream, "{read:x}\r\n")?;
-                return stream.write_all(chunk);
-            }
-            write!(stream, "{read:x}\r\n")?;
-            stream.write_all(chunk)?;
-            write!(stream, "\r\n")?;
-            left -= read;
-            if read == 0 {
-                return Ok(());
-            }
-        }
-    })?;
-    process.wait().map(|_| ())
-}
-
-fn content(stream: &mut impl Write, content_type: &str, body: &[u8]) -> io::Result<()> {
-    let length = body.len().to_string();
-    let headers = [
-        ("Content-Type", content_type),
-        ("Content-Length", length.as_str()),
-    ];
-    head(stream, "200 OK", &headers)?;
-    stream.write_all(body)
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut padded = [0; 3];
-        padded[..chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from_be_bytes([0, padded[0], padded[1], padded[2]]);
-        for digit in 0..4 {
-            let index = (bits >> (18 - 6 * digit)) & 63;
-            let is_used = digit <= chunk.len();
-            text.push(if is_used {
-                char::from(ALPHABET[index as usize])
-            } else {
-                '='
-            });
+            Some((name, value)) => headers.push((name.to_owned(), value.to_owned())),
+            None => break,
         }
     }
-    text
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    let sent = Arc::clone(sent);
+    // Without a length, a broken connection would look like the end: chunks tell them apart.
+    let reply = Reply::streamed(status, move |reply| async move {
+        let mut left = limit.unwrap_or(usize::MAX);
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let read = output.read(&mut buffer).await.unwrap_or(0);
+            let chunk = buffer.get(..read.min(left)).unwrap_or_default();
+            sent.fetch_add(chunk.len() as u64, Ordering::SeqCst);
+            let is_there = chunk.is_empty() || reply.data(chunk.to_vec()).await;
+            if read > left {
+                return reply.hang_up().await;
+            }
+            if read == 0 || !is_there {
+                break;
+            }
+            left -= read;
+        }
+        drop(reply);
+        // So that it is no zombie; it has ended, or is killed.
+        let _ = tokio::time::timeout(Duration::from_secs(5), process.wait()).await;
+    });
+    Ok(reply.headers(headers))
 }
 
 /// Copies a folder's files into a new repository's first commit and gives its hash.
@@ -509,22 +433,4 @@ pub fn write(path: &Path, content: &[u8]) {
         fs::create_dir_all(folder).expect("a folder");
     }
     fs::write(path, content).expect("a file");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_has_the_rfcs_examples() {
-        for (plain, coded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
-    }
 }

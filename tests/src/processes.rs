@@ -4,6 +4,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
+
+/// Sends `signal` to the process `pid`, as kill(1) would.
+///
+/// # Panics
+///
+/// If there is no such process.
+pub fn send(pid: u32, signal: Signal) {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let sent = number.map(|pid| kill_process(pid, signal));
+    assert_eq!(sent, Some(Ok(())), "{signal:?} to {pid}");
+}
+
 /// PIDs of all processes whose environment or command line names `mark`.
 ///
 /// That finds vk and QEMU, whose command line names the run's folder. It does not find what vk starts without its

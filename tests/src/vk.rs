@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use vk_test_base::places;
 
 /// The workspace's folder.
 #[must_use]
@@ -62,6 +63,7 @@ fn beside_the_tests() -> PathBuf {
 pub struct Vk {
     dir: TempDir,
     state: PathBuf,
+    boots: bool,
 }
 
 /// How a `vk gitlab run` ended.
@@ -121,7 +123,31 @@ impl Vk {
     pub fn new() -> Self {
         let dir = TempDir::new().expect("a temporary folder");
         let state = dir.path().join("state");
-        Self { dir, state }
+        Self {
+            dir,
+            state,
+            boots: true,
+        }
+    }
+
+    /// A new place for what ends before a VM is started: it does not wait for VMs of other tests.
+    ///
+    /// # Panics
+    ///
+    /// If no temporary folder can be made.
+    #[must_use]
+    pub fn without_vm() -> Self {
+        Self {
+            boots: false,
+            ..Self::new()
+        }
+    }
+
+    /// Waits until fewer than two other tests have a VM; the place is this thread's from then on.
+    pub fn wait_for_place(&self) {
+        if self.boots {
+            places::one();
+        }
     }
 
     /// Another place with the same state folder: a second vk of this host, at the same time. This one must outlive it.
@@ -166,7 +192,19 @@ impl Vk {
     /// If it cannot be started.
     #[expect(clippy::expect_used, reason = "a test without vk cannot go on")]
     pub fn run(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-        self.command().args(args).output().expect("vk starts")
+        let args: Vec<_> = args.into_iter().collect();
+        let mut command = self.command();
+        match args.split_first() {
+            Some((first, others)) if first.as_ref() == "run" => {
+                self.wait_for_place();
+                // More would take longer to emulate.
+                command.args(["run", "--cpus", "1"]).args(others);
+            }
+            _ => {
+                command.args(&args);
+            }
+        }
+        command.output().expect("vk starts")
     }
 
     /// Writes `job` into a file and answers its path.
@@ -195,6 +233,7 @@ impl Vk {
     pub fn start_job(&self, job: &Value, args: &[&str]) -> Child {
         let file = self.job_file(job);
         let _ = fs::remove_file(self.result_file());
+        self.wait_for_place();
         self.command()
             .args(["gitlab", "run"])
             .arg(file)

@@ -158,7 +158,8 @@ async fn a_process_starts_clean() {
     let outcome = rehearsal
         .bash(
             "umask; pwd; grep -E 'Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; \
-             [ $(ps -o pgid= $$) = $$ ] && [ $(ps -o sid= $$) = $$ ] && echo leader",
+             read -r _ _ _ _ group session _ < /proc/$$/stat; \
+             [ $group = $$ ] && [ $session = $$ ] && echo leader",
         )
         .await;
 

@@ -1,7 +1,7 @@
 //! Artifacts: what GitLab does with a well-formed call (gitlab-runner, wire §1.14 and wire §1.15).
 
 use super::{Answer, Exchange, JobRecord, Shared};
-use crate::git_http::locked;
+use crate::http::locked;
 use std::collections::BTreeMap;
 
 /// An artifact as it was uploaded.

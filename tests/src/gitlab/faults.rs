@@ -1,7 +1,6 @@
 //! What the server does wrong, and when.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
 use super::Answer;
@@ -86,53 +85,5 @@ impl Faults {
             .iter()
             .find(|(of, range, _)| *of == call && range.contains(&number))
             .map(|(_, _, fault)| fault.clone())
-    }
-}
-
-/// A status line's code and words, as Go's server writes them.
-pub(super) fn line(status: u16) -> String {
-    let words = match status {
-        200 => "OK",
-        201 => "Created",
-        302 => "Found",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        413 => "Request Entity Too Large",
-        429 => "Too Many Requests",
-        500 => "Internal Server Error",
-        503 => "Service Unavailable",
-        _ => "Told",
-    };
-    format!("{status} {words}")
-}
-
-/// A reader that dawdles.
-pub(super) fn slow<R: BufRead>(inner: R, pause: Duration) -> Slow<R> {
-    Slow { inner, pause }
-}
-
-pub(super) struct Slow<R> {
-    inner: R,
-    pause: Duration,
-}
-
-impl<R: BufRead> Read for Slow<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        std::thread::sleep(self.pause);
-        self.inner.read(buffer)
-    }
-}
-
-impl<R: BufRead> BufRead for Slow<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.inner.consume(amount);
     }
 }

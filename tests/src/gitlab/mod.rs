@@ -4,28 +4,21 @@
 //! artifacts and clones. It also plays the object storage that GitLab sends clients on to: below `/storage/` it takes
 //! and gives files without a token.
 
-#![expect(clippy::expect_used, reason = "a test kit fails by panicking")]
-
 mod artifacts;
 mod faults;
 mod multipart;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Instant;
-
-use rustls::{ServerConnection, StreamOwned};
+use std::time::{Duration, Instant};
 
 pub use artifacts::Upload;
 pub use faults::{Call, Fault};
 pub use multipart::Part;
 
-use crate::git_http::{Repos, backend, is_allowed, locked};
-use crate::http::{Request, Tls, TlsSide, head, read_body, read_head, start};
+use crate::git_http::{Repos, backend, is_allowed, unauthorized};
+use crate::http::{Port, Reply, Request, Server, Tls, locked};
 use faults::Faults;
 
 /// A call as it came, and what was answered.
@@ -72,21 +65,19 @@ struct Shared {
     repos: Repos,
     /// The token that opens the repositories.
     git_token: Mutex<String>,
-    sent: AtomicU64,
+    sent: Arc<AtomicU64>,
     jobs: Mutex<BTreeMap<u64, JobRecord>>,
     storage: Mutex<BTreeMap<String, Vec<u8>>>,
     exchanges: Mutex<Vec<Exchange>>,
     faults: Mutex<Faults>,
-    stopping: AtomicBool,
 }
 
 /// A running server; stops when dropped.
 #[derive(Debug)]
 pub struct GitLab {
-    address: SocketAddr,
+    server: Server,
     tls: Option<Tls>,
     shared: Arc<Shared>,
-    acceptor: Option<JoinHandle<()>>,
 }
 
 impl GitLab {
@@ -121,29 +112,24 @@ impl GitLab {
     }
 
     fn launch(repos: Repos, git_token: &str, tls: Option<Tls>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-        let address = listener.local_addr().expect("the port's number");
         let shared = Arc::new(Shared {
             began: Instant::now(),
             repos,
             git_token: Mutex::new(git_token.to_owned()),
-            sent: AtomicU64::new(0),
+            sent: Arc::default(),
             jobs: Mutex::default(),
             storage: Mutex::default(),
             exchanges: Mutex::default(),
             faults: Mutex::default(),
-            stopping: AtomicBool::new(false),
         });
-        let acceptor = std::thread::spawn({
+        let server = Server::start(Port::new(), tls.as_ref(), {
             let shared = Arc::clone(&shared);
-            let tls = tls.clone();
-            move || accept(&listener, tls.as_ref(), &shared)
+            move |call| answer(call, Arc::clone(&shared))
         });
         Self {
-            address,
+            server,
             tls,
             shared,
-            acceptor: Some(acceptor),
         }
     }
 
@@ -151,7 +137,7 @@ impl GitLab {
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        format!("{scheme}://{}", self.server.address())
     }
 
     /// The certificate to trust; empty without TLS.
@@ -163,7 +149,7 @@ impl GitLab {
     /// `127.0.0.1:PORT`, for the golden jobs' `@HOST@`.
     #[must_use]
     pub fn host(&self) -> String {
-        self.address.to_string()
+        self.server.address().to_string()
     }
 
     /// Makes `token` the token of job `id`.
@@ -215,101 +201,58 @@ impl GitLab {
     }
 }
 
-impl Drop for GitLab {
-    fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor.
-        let _ = TcpStream::connect(self.address);
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
-    }
-}
-
-fn accept(listener: &TcpListener, tls: Option<&Tls>, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        if shared.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let (shared, tls) = (Arc::clone(shared), tls.cloned());
-        // A client that goes away is no trouble of ours.
-        std::thread::spawn(move || match tls {
-            None => serve(stream, &shared),
-            Some(tls) => {
-                let session = ServerConnection::new(tls.config).map_err(io::Error::other)?;
-                serve(TlsSide(StreamOwned::new(session, stream)), &shared)
-            }
-        });
-    }
-}
-
-/// Answers one request and closes the connection.
-fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
+async fn answer(mut call: crate::http::Call, shared: Arc<Shared>) -> Option<Reply> {
     let at = shared.began.elapsed().as_secs_f64();
-    let mut reader = BufReader::new(&mut stream);
-    let Some(request) = read_head(&mut reader)? else {
-        return Ok(());
-    };
-    if request.path.starts_with("/repos/") {
-        let body = read_body(&mut reader, &request)?;
-        return serve_git(&mut stream, shared, &request, &body);
+    if call.request.path.starts_with("/repos/") {
+        let body = call.read_all().await;
+        return answer_git(&shared, &call.request, body).await;
     }
-    let fault = Call::of(&request).and_then(|call| locked(&shared.faults).next(call));
+    let fault = Call::of(&call.request).and_then(|kind| locked(&shared.faults).next(kind));
     let mut exchange = Exchange {
         at,
-        request,
+        request: call.request.clone(),
         body_bytes: 0,
         part: None,
         status: None,
     };
-    let request = &exchange.request;
     let body = match &fault {
         Some(Fault::DropAfterReading(bytes)) => {
-            let _ = reader.take(*bytes).read_to_end(&mut Vec::new());
+            call.read(*bytes, Duration::ZERO).await;
             locked(&shared.exchanges).push(exchange);
-            return Ok(());
+            return None;
         }
         Some(Fault::AnswerUnread(status)) => {
             exchange.status = Some(*status);
             locked(&shared.exchanges).push(exchange);
-            head(&mut stream, &faults::line(*status), &[])?;
-            stream.flush()?;
-            // A close with unread bytes would be a reset, which may take the answer away from the client.
-            let _ = io::copy(&mut stream, &mut io::sink());
-            return Ok(());
+            call.forget_content();
+            return Some(Reply::status(*status));
         }
-        Some(Fault::ReadSlowly(pause)) => {
-            read_body(&mut faults::slow(&mut reader, *pause), request)?
-        }
-        _ => read_body(&mut reader, request)?,
+        Some(Fault::ReadSlowly(pause)) => call.read(u64::MAX, *pause).await,
+        _ => call.read_all().await,
     };
     exchange.body_bytes = body.len();
     exchange.part = Part::parse(exchange.header("content-type"), &body);
     let answer = match &fault {
         Some(Fault::Drop) => {
             locked(&shared.exchanges).push(exchange);
-            return Ok(());
+            return None;
         }
         Some(Fault::Answer(answer)) => answer.clone(),
-        _ => artifacts::answer(shared, &exchange),
+        _ => artifacts::answer(&shared, &exchange),
     };
     exchange.status = Some(answer.status);
     locked(&shared.exchanges).push(exchange);
-    answer.send(&mut stream, fault.as_ref())
+    Some(answer.reply(fault.as_ref()))
 }
 
-fn serve_git(
-    stream: &mut impl Write,
-    shared: &Shared,
-    request: &Request,
-    body: &[u8],
-) -> io::Result<()> {
-    if is_allowed(request, &locked(&shared.git_token).clone()) {
-        return backend(stream, &shared.repos, &shared.sent, request, body, None);
+async fn answer_git(shared: &Shared, request: &Request, body: Vec<u8>) -> Option<Reply> {
+    let token = locked(&shared.git_token).clone();
+    if !is_allowed(request, &token) {
+        return Some(unauthorized());
     }
-    let realm = [("WWW-Authenticate", "Basic realm=\"GitLab\"")];
-    head(stream, "401 Unauthorized", &realm)
+    backend(&shared.repos, &shared.sent, request, body, None)
+        .await
+        .ok()
 }
 
 /// An answer in full.
@@ -356,29 +299,18 @@ impl Answer {
             .body(serde_json::json!({ "message": message }).to_string())
     }
 
-    fn send(&self, stream: &mut impl Write, fault: Option<&Fault>) -> io::Result<()> {
-        let length = self.body.len().to_string();
-        let mut headers: Vec<(&str, &str)> = self
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        headers.push(("Content-Length", &length));
-        start(stream, &faults::line(self.status), &headers)?;
-        stream.write_all(b"\r\n")?;
-        match fault {
+    fn reply(self, fault: Option<&Fault>) -> Reply {
+        let (status, body) = (self.status, self.body);
+        let length = body.len();
+        let reply = match fault {
             Some(Fault::DropAfterSending(bytes)) => {
-                stream.write_all(self.body.get(..*bytes).unwrap_or(&self.body))?;
+                Reply::in_pieces(status, body, length, Duration::ZERO, Some(*bytes))
             }
             Some(Fault::SendSlowly(piece, pause)) => {
-                for part in self.body.chunks(*piece) {
-                    std::thread::sleep(*pause);
-                    stream.write_all(part)?;
-                    stream.flush()?;
-                }
+                Reply::in_pieces(status, body, *piece, *pause, None)
             }
-            _ => stream.write_all(&self.body)?,
-        }
-        stream.flush()
+            _ => Reply::new(status, body),
+        };
+        reply.headers(self.headers)
     }
 }

@@ -202,9 +202,7 @@ fn regex(pattern: &str) -> Regex {
 fn placeholders(text: &[u8], host: Option<&str>) -> Vec<u8> {
     let mut text = text.to_vec();
     if let Some(host) = host {
-        text = regex(&regex::escape(host))
-            .replace_all(&text, b"@HOST@".as_slice())
-            .into_owned();
+        text = replaced(&text, host, "@HOST@");
     }
     for (pattern, replacement) in &*PLACEHOLDERS {
         text = pattern
@@ -212,6 +210,13 @@ fn placeholders(text: &[u8], host: Option<&str>) -> Vec<u8> {
             .into_owned();
     }
     text
+}
+
+/// `text` with `to` for each `from`.
+pub(super) fn replaced(text: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let pattern = regex(&regex::escape(from));
+    let text = pattern.replace_all(text, regex::bytes::NoExpand(to.as_bytes()));
+    text.into_owned()
 }
 
 fn contains(line: &[u8], part: &[u8]) -> bool {

@@ -2,12 +2,8 @@
 //!
 //! The recordings lie in `tests/golden`, where a README says what they are.
 //!
-//! Where vk means to differ, the caller has to know:
-//!
-//! - 09: the lines of a multi-line secret are masked as well; `trace.txt` has it so.
-//! - 36 and 47: the final reason is `runner_external_dependency_failure`, without an exit code.
-//! - 63 and 64: `canceled` is reported as `unknown_failure`, and nothing is written once the server
-//!   has refused the trace.
+//! Where vk means to differ, `differs.json` beside a job says how and why. `trace.txt` of 09 has the lines of a multi-line
+//! secret masked as well.
 
 mod compare;
 pub mod images;
@@ -15,4 +11,4 @@ mod job;
 pub mod uploads;
 
 pub use compare::{Diff, compare};
-pub use job::{Expected, Job, bundle, names};
+pub use job::{Differs, End, Expected, Job, Refused, bundle, image_names, names};

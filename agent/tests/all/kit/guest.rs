@@ -1,13 +1,12 @@
 //! The real agent in a real VM.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use vk_agent_client::{AgentClient, ExecRequest, GuestReady, ReadyListener, Stdin};
+use vk_test_base::places;
 use vk_vm::{
     Backend, Disk, DiskAccess, Machine, MachineConfig, MachineEnd, boot_limit, scratch, start,
 };
@@ -18,8 +17,13 @@ use super::{Outcome, bash, outcome};
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 /// One guest for all tests that leave it as it was.
-pub static SHARED: LazyLock<Guest> =
-    LazyLock::new(|| RUNTIME.block_on(Guest::boot(&Options::default())));
+pub static SHARED: LazyLock<Guest> = LazyLock::new(|| {
+    places::one_for_the_program();
+    RUNTIME.block_on(async {
+        let folder = vk_test_base::folder::of_the_program();
+        Guest::boot_in(folder, &Options::default()).await
+    })
+});
 
 /// The images: `VK_IMAGES_DIR`, or where `images/build` leaves them.
 pub fn images() -> PathBuf {
@@ -56,12 +60,18 @@ pub struct Guest {
     pub machine: Box<dyn Machine>,
     pub client: AgentClient,
     pub ready: GuestReady,
-    _folder: Folder,
+    _folder: tempfile::TempDir,
 }
 
 impl Guest {
+    /// Boots one for this test, as soon as there is a place for it.
     pub async fn boot(options: &Options) -> Self {
-        let (machine, listener, folder) = launch(options).await;
+        places::one();
+        Self::boot_in(&std::env::temp_dir(), options).await
+    }
+
+    async fn boot_in(parent: &Path, options: &Options) -> Self {
+        let (machine, listener, folder) = launch(parent, options).await;
         let limit = boot_limit(Backend::Auto).await;
         let ready = tokio::select! {
             ready = listener.ready(limit) => match ready {
@@ -90,45 +100,17 @@ impl Guest {
 
 /// How a guest ends that cannot start.
 pub async fn failed_boot(options: &Options) -> MachineEnd {
-    let (machine, _listener, _folder) = launch(options).await;
+    places::one();
+    let (machine, _listener, _folder) = launch(&std::env::temp_dir(), options).await;
     let limit = boot_limit(Backend::Auto).await + Duration::from_secs(20);
     tokio::time::timeout(limit, machine.wait()).await.unwrap()
 }
 
-/// A folder that is gone when it is dropped, or when this process ends without that: nothing drops what is shared.
-pub struct Folder {
-    path: PathBuf,
-    /// Waits for the end of its input, which nobody else holds open.
-    remover: Child,
-}
-
-impl Folder {
-    fn new() -> Self {
-        let path = tempfile::tempdir().unwrap().keep();
-        let remover = Command::new("sh")
-            .args(["-c", "read -r _; rm -rf \"$0\""])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        Self { path, remover }
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(self.remover.stdin.take());
-        self.remover.wait().unwrap();
-    }
-}
-
-async fn launch(options: &Options) -> (Box<dyn Machine>, ReadyListener, Folder) {
-    let folder = Folder::new();
+async fn launch(
+    parent: &Path,
+    options: &Options,
+) -> (Box<dyn Machine>, ReadyListener, tempfile::TempDir) {
+    let folder = tempfile::tempdir_in(parent).unwrap();
     let mut disks = vec![Disk {
         path: options.image.clone(),
         access: DiskAccess::ReadOnly,

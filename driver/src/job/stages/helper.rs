@@ -294,10 +294,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_file_does_harm(file in proptest::collection::vec(any::<u8>(), 0..200)) {
-            for name in assignments(&file).keys() {
-                prop_assert!(is_name(name));
+        fn of_any_file_the_last_whole_line_of_each_name_counts(
+            file in "[AB_][AB0_ é]{0,2}=?[=\t x']{0,3}\n([AB0-]{0,2}=?[=\t x\x00]{0,3}\n?){0,8}"
+        ) {
+            let found = assignments(file.as_bytes());
+
+            for (name, value) in &found {
+                let begin = format!("{name}=");
+                let whole = &file[..file.rfind('\n').unwrap()];
+                let last = whole.split('\n').map(|line| line.trim_matches([' ', '\t']));
+                let last = last.filter_map(|line| line.strip_prefix(&begin)).next_back();
+                prop_assert_eq!(last, Some(value.as_str()));
+                prop_assert!(!name.starts_with(|letter: char| letter.is_ascii_digit()));
+                prop_assert!(name.chars().all(|letter| "AB0_x".contains(letter)));
             }
+            let again: String = found.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+            prop_assert_eq!(assignments(again.as_bytes()), found);
         }
     }
 }

@@ -252,7 +252,7 @@ mod tests {
                 text: "x".repeat(100),
             });
         }
-        assert!(said.lines.len() < 2000);
+        assert_eq!(said.lines.len(), MAX_LINES / (100 + 64));
     }
 
     #[tokio::test]

@@ -55,6 +55,7 @@ async fn first_disk_is_vda_and_read_only_second_is_vdb_and_writable() {
 
 #[tokio::test]
 async fn machines_share_a_read_only_disk() {
+    vk_test_base::places::both();
     let folder = tempfile::tempdir().unwrap();
     let root = image(&folder, "root.img", b"rootdisk", MIB);
     let mut machines = Vec::new();

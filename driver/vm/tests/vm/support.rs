@@ -10,6 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use vk_test_base::places;
 use vk_vm::{Backend, Disk, Machine, MachineConfig, boot_limit, start};
 
 /// The guest images: `VK_IMAGES_DIR`, or where `images/build` leaves them.
@@ -29,11 +30,11 @@ pub fn images() -> PathBuf {
 
 /// The images' initramfs, its modules included, with our PID 1 over its own.
 fn initramfs() -> &'static Path {
-    static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = PATH.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let init = folder.path().join("init");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("init.rs");
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let folder = vk_test_base::folder::of_the_program();
+        let init = folder.join("init");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vm/init.rs");
         let built = Command::new("rustc")
             .args(["--edition", "2024", "-O", "-C", "panic=abort"])
             .args(["-C", "target-feature=+crt-static", "-C", "strip=symbols"])
@@ -51,11 +52,10 @@ fn initramfs() -> &'static Path {
         archive.resize(archive.len().next_multiple_of(4), 0);
         append_file(&mut archive, "init", &std::fs::read(&init).unwrap());
         append_file(&mut archive, "TRAILER!!!", &[]);
-        let path = folder.path().join("initramfs");
+        let path = folder.join("initramfs");
         std::fs::write(&path, archive).unwrap();
-        (folder, path)
-    });
-    path
+        path
+    })
 }
 
 /// An executable file in cpio's "newc" format.
@@ -72,8 +72,9 @@ fn append_file(archive: &mut Vec<u8>, name: &str, content: &[u8]) {
     archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
-/// A VM that does what `test` of `init.rs` says, with its sockets in `run_dir`.
+/// A VM that does what `test` of `tests/vm/init.rs` says, with its sockets in `run_dir`. Waits for a place for it.
 pub fn config(test: &str, run_dir: &Path) -> MachineConfig {
+    places::one();
     MachineConfig {
         name: test.to_owned(),
         cpus: 1,

@@ -164,6 +164,7 @@ async fn streams_end_when_the_vm_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn machines_side_by_side_do_not_mix_their_streams() {
+    vk_test_base::places::both();
     let folder = tempfile::tempdir().unwrap();
     let mut machines = Vec::new();
     for name in ["one", "two"] {

@@ -1,0 +1,12 @@
+//! Tests that boot no VM.
+
+mod artifacts;
+mod artifacts_cases;
+mod bad_input;
+mod cache;
+mod facts;
+mod fuzz_corpus;
+mod image_command;
+mod images;
+mod registry;
+mod sources;

@@ -1,0 +1,18 @@
+//! Tests that boot VMs.
+
+mod artifact_jobs;
+mod artifacts;
+mod artifacts_cases;
+mod c_project;
+mod cache;
+mod cancel;
+mod converted_images;
+mod features;
+mod golden;
+mod golden_images;
+mod hostile;
+mod image_process;
+mod jobs;
+mod run;
+mod shells;
+mod sources;

@@ -1,0 +1,311 @@
+//! `vk run`: how a command starts in its image, with pipes and on a terminal.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Output};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use vk_tests::fault_proxy::{Action, FaultProxy};
+use vk_tests::image_maker::{Compression, Image, Tar};
+use vk_tests::registry::Registry;
+use vk_tests::vk::Vk;
+
+fn run(args: &[&str]) -> Output {
+    Vk::new().run([&["run"], args].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn user_folder_and_entry_point_can_be_chosen() {
+    let output = run(&[
+        "--user",
+        "nobody",
+        "--workdir",
+        "/made/for/this",
+        "--entrypoint",
+        "/usr/bin/env",
+        "--env",
+        "A=1",
+        "local/default",
+        "--",
+        "B=2",
+        "sh",
+        "-c",
+        "id -un; pwd; echo $A$B",
+    ]);
+
+    assert_eq!(stdout(&output), "nobody\n/made/for/this\n12\n");
+}
+
+#[test]
+fn an_image_without_a_command_wants_one() {
+    let output = run(&["local/default"]);
+
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("names no command"), "{told}");
+}
+
+#[test]
+fn a_shell_without_a_terminal_is_refused_before_anything_boots() {
+    let output = run(&["--shell", "local/default"]);
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_relative_folder_is_refused() {
+    let output = run(&["--workdir", "src", "local/default", "--", "true"]);
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn an_images_entry_point_and_command_are_used_as_docker_run_does() {
+    let registry = Registry::start();
+    let entry = "echo \"entry of $# in $(pwd) with $OF_IMAGE\"; exec \"$@\"";
+    let image = |config: serde_json::Value, name: &str| {
+        Image::busybox().config(config).push(&registry, name);
+        registry.image(name)
+    };
+    let both = image(
+        serde_json::json!({
+            "Entrypoint": ["/bin/sh", "-c", entry, "entry"], "Cmd": ["/bin/sh", "-c", "echo from the image"],
+            "Env": ["PATH=/bin", "OF_IMAGE=yes"], "WorkingDir": "/srv",
+        }),
+        "both:1",
+    );
+    let vk = Vk::new();
+    let run = |args: &[&str]| stdout(&vk.run([&["run"], args].concat()));
+
+    assert_eq!(
+        run(&[&both]),
+        "entry of 3 in /srv with yes\nfrom the image\n"
+    );
+    assert_eq!(
+        run(&[
+            "--env",
+            "OF_IMAGE=no",
+            &both,
+            "--",
+            "/bin/sh",
+            "-c",
+            "echo $OF_IMAGE"
+        ]),
+        "entry of 3 in /srv with no\nno\n"
+    );
+    assert_eq!(
+        run(&[
+            "--entrypoint",
+            "/bin/sh",
+            &both,
+            "--",
+            "-c",
+            "echo bare $OF_IMAGE"
+        ]),
+        "bare yes\n"
+    );
+}
+
+#[test]
+fn a_policy_that_is_asked_for_counts_more_than_the_configured_one() {
+    let proxy = FaultProxy::start("", |_| Action::status(404));
+    let vk = Vk::new();
+    let config = vk.dir().join("config.toml");
+    std::fs::write(&config, "[images]\npull_policy = \"always\"\n").unwrap();
+    let config = config.to_str().unwrap();
+    let image = proxy.image("a:1");
+    let run = |args: &[&str]| {
+        let output = vk.run([&["run", "--config", config], args, &[&image, "--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+
+    let asked_for = run(&["--pull", "never"]);
+    assert!(
+        asked_for.contains("no such image on this host"),
+        "{asked_for}"
+    );
+    assert!(proxy.requests().is_empty());
+    let configured = run(&[]);
+    assert!(configured.contains("policies [always]"), "{configured}");
+    assert!(!proxy.requests().is_empty());
+}
+
+/// Someone at a terminal.
+struct Typist {
+    terminal: File,
+    vk: Child,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Typist {
+    /// Starts `vk` with `args` on a new terminal.
+    fn sits_down(vk: &Vk, args: &[&str]) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        set_size(&terminal, 100, 30);
+        if args.first() == Some(&"run") {
+            vk.wait_for_place();
+        }
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let other = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let stream = || OwnedFd::from(File::from(other.try_clone().unwrap()));
+        let child = vk
+            .command()
+            .args(args)
+            .env("TERM", "vt220")
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .unwrap();
+        let terminal = File::from(terminal);
+        let mut reader = terminal.try_clone().unwrap();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(len @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..len].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            terminal,
+            vk: child,
+            output,
+            seen: String::new(),
+        }
+    }
+
+    fn resizes(&self, columns: u16, rows: u16) {
+        set_size(&self.terminal, columns, rows);
+        // The kernel tells only those whose controlling terminal it is.
+        let pid = Pid::from_raw(i32::try_from(self.vk.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::WINCH).unwrap();
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` was on the terminal, and forgets what came up to it.
+    fn sees(&mut self, text: &str) {
+        loop {
+            if let Some((_, rest)) = self.seen.split_once(text) {
+                self.seen = rest.to_owned();
+                return;
+            }
+            let Ok(bytes) = self.output.recv_timeout(Duration::from_secs(120)) else {
+                panic!("no {text:?} in {:?}", self.seen);
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn leaves(mut self) -> Option<i32> {
+        self.vk.wait().unwrap().code()
+    }
+}
+
+fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+#[test]
+fn a_shell_on_a_terminal_has_its_size_its_keys_and_its_signals() {
+    let vk = Vk::new();
+    let mut typist = Typist::sits_down(&vk, &["run", "--shell", "local/default"]);
+
+    typist.sees("# ");
+    typist.types("stty size; tty; echo kind=$TERM\r");
+    typist.sees("30 100");
+    typist.sees("/dev/pts/0");
+    typist.sees("kind=vt220");
+    typist.resizes(132, 40);
+    typist.types("until [ \"$(stty size)\" = '40 132' ]; do sleep 0.1; done; echo res''ized\r");
+    typist.sees("resized");
+    // By the child: bash itself may leave when it is interrupted between fork and wait.
+    typist.types("sh -c \"echo slee''ping; exec sleep 1000\"\r");
+    typist.sees("sleeping");
+    typist.types("\x03");
+    // What is typed before the shell is back may go with the signal.
+    typist.sees("# ");
+    typist.types("echo ali''ve\r");
+    typist.sees("alive");
+    typist.types("exit 7\r");
+
+    assert_eq!(typist.leaves(), Some(7));
+}
+
+#[test]
+fn a_pull_on_a_terminal_has_a_bar_for_each_of_the_first_layers_and_one_for_the_others() {
+    let registry = Registry::start();
+    let image = (0..20).fold(Image::new(), |image, number| {
+        let name = format!("layer-{number}");
+        let tar = Tar::new().file(&name, 0o644, &[b'x'; 30_000]).finish();
+        image.layer(tar, Compression::None)
+    });
+    image.push(&registry, "a:1");
+    let proxy = FaultProxy::start(registry.host(), |request| {
+        if request.target.contains("/blobs/") {
+            Action::Slow(10_000, Duration::from_millis(100))
+        } else {
+            Action::Forward
+        }
+    });
+    let vk = Vk::new();
+    let mut typist = Typist::sits_down(&vk, &["image", "pull", &proxy.image("a:1")]);
+
+    typist.sees("5 more");
+    // Five layers of 30,000 bytes and the folders' headers, all of which come last.
+    typist.sees("=>");
+    typist.sees(&format!("{} sha256:", proxy.image("a:1")));
+
+    assert_eq!(typist.leaves(), Some(0));
+}
+
+#[test]
+fn a_command_on_a_terminal_sees_one() {
+    let vk = Vk::new();
+    let mut typist = Typist::sits_down(
+        &vk,
+        &[
+            "run",
+            "--shell",
+            "--user",
+            "nobody",
+            "local/default",
+            "--",
+            "sh",
+            "-c",
+            "test -t 0 && test -t 1 && test -t 2 && echo on > /dev/tty && echo err''or >&2",
+        ],
+    );
+
+    typist.sees("on");
+    typist.sees("error");
+
+    assert_eq!(typist.leaves(), Some(0));
+}
