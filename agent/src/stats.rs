@@ -7,10 +7,17 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{SysconfVar, sysconf};
+use procfs_core::prelude::{FromRead, FromReadSI};
+use procfs_core::{
+    CpuTime, ExplicitSystemInfo, KernelStats, LoadAverage, Meminfo, ProcResult, Uptime,
+};
 use vk_agent_proto::Stats;
 
 use crate::agent::Agent;
 use crate::failure::Failure;
+
+/// Most that is read of a file of proc(5), in bytes.
+const MOST: u64 = 1 << 20;
 
 /// Reads the guest's state.
 ///
@@ -18,83 +25,68 @@ use crate::failure::Failure;
 ///
 /// [`Failure`] if the kernel does not tell.
 pub(crate) fn read(agent: &Agent) -> Result<Stats, Failure> {
-    let proc = |name: &str| {
-        read_proc(agent, name)
-            .map_err(|error| Failure::io(format_args!("cannot read /proc/{name}"), &error))
-    };
-    let memory = proc("meminfo")?;
-    let (busy, idle) = cpu_ticks(&proc("stat")?);
+    let memory = parsed(agent, "meminfo", Meminfo::from_read)?;
     let ticks_per_second = match sysconf(SysconfVar::CLK_TCK) {
         Ok(Some(ticks)) => u64::try_from(ticks).unwrap_or(100).max(1),
         _ => 100,
     };
+    // Only what counts ticks counts here.
+    let system = ExplicitSystemInfo {
+        boot_time_secs: 0,
+        ticks_per_second,
+        page_size: 4096,
+        is_little_endian: true,
+    };
+    let kernel = parsed(agent, "stat", |file| KernelStats::from_read(file, &system))?;
+    let load = parsed(agent, "loadavg", LoadAverage::from_read)?;
+    let uptime = parsed(agent, "uptime", Uptime::from_read)?.uptime_duration();
+    let (busy, idle) = cpu_ticks(&kernel.total);
     let ms = |ticks: u64| ticks.saturating_mul(1000) / ticks_per_second;
     let disk = statvfs(&agent.scratch)
         .map_err(|errno| Failure::io("cannot ask the scratch disk", &errno.into()))?;
     Ok(Stats {
-        mem_total: kib(&memory, "MemTotal:"),
+        mem_total: memory.mem_total,
         mem_available: mem_available(&memory),
         cpu_busy_ms: ms(busy),
         cpu_idle_ms: ms(idle),
-        load_1m: number(&proc("loadavg")?),
+        load_1m: load.one.into(),
         disk_total: disk.blocks() * disk.fragment_size(),
         disk_free: disk.blocks_available() * disk.fragment_size(),
         inodes_free: disk.files_available(),
-        uptime_ms: seconds_to_ms(number(&proc("uptime")?)),
+        uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
         execs: agent.execs(),
     })
 }
 
-/// Memory that new programs may have without others' being evicted, in bytes, from the text of meminfo.
-pub(crate) fn mem_available(meminfo: &str) -> u64 {
-    kib(meminfo, "MemAvailable:")
+/// Memory that new programs may have without others' being evicted, in bytes.
+pub(crate) fn mem_available(memory: &Meminfo) -> u64 {
+    // Linux tells it since 3.14.
+    memory.mem_available.unwrap_or_default()
 }
 
-fn read_proc(agent: &Agent, name: &str) -> io::Result<String> {
+/// A file of the agent's own proc(5), whatever a job mounts over it.
+fn parsed<T>(
+    agent: &Agent,
+    name: &str,
+    parse: impl FnOnce(io::Take<File>) -> ProcResult<T>,
+) -> Result<T, Failure> {
+    let trouble = |error: &io::Error| Failure::io(format_args!("cannot read /proc/{name}"), error);
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    let file = File::from(openat(agent.proc(), name, flags, Mode::empty())?);
-    let mut text = String::new();
-    file.take(1 << 20).read_to_string(&mut text)?;
-    Ok(text)
+    let file =
+        openat(agent.proc(), name, flags, Mode::empty()).map_err(|errno| trouble(&errno.into()))?;
+    parse(File::from(file).take(MOST)).map_err(|error| trouble(&io::Error::other(error)))
 }
 
-/// Bytes of the line of meminfo that starts with `key`, which counts in KiB.
-fn kib(meminfo: &str, key: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(key));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    kib.unwrap_or(0_u64).saturating_mul(1024)
-}
-
-/// Busy and idle ticks of the first line of stat: user, nice, system, idle, iowait, irq, softirq, steal.
-fn cpu_ticks(stat: &str) -> (u64, u64) {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
-    let fields = line.unwrap_or_default().split_whitespace().take(8);
-    let mut totals = (0, 0);
-    for (place, field) in fields.enumerate() {
-        let ticks: u64 = field.parse().unwrap_or(0);
-        let total = if matches!(place, 3 | 4) {
-            &mut totals.1
-        } else {
-            &mut totals.0
-        };
-        *total += ticks;
-    }
-    totals
-}
-
-/// The first number of a text.
-fn number(text: &str) -> f64 {
-    let first = text.split_whitespace().next();
-    first.and_then(|word| word.parse().ok()).unwrap_or(0.0)
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates, and an uptime is small and positive"
-)]
-fn seconds_to_ms(seconds: f64) -> u64 {
-    (seconds * 1000.0) as u64
+/// Busy and idle ticks since the start, those of guests' own guests once.
+fn cpu_ticks(time: &CpuTime) -> (u64, u64) {
+    let some = |ticks: Option<u64>| ticks.unwrap_or_default();
+    let busy = time.user
+        + time.nice
+        + time.system
+        + some(time.irq)
+        + some(time.softirq)
+        + some(time.steal);
+    (busy, time.idle + some(time.iowait))
 }
 
 #[cfg(test)]
@@ -102,25 +94,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meminfo_counts_in_kib() {
-        let text = "MemTotal:        2048 kB\nMemFree: 1 kB\nMemAvailable:    1024 kB\n";
-
-        assert_eq!(kib(text, "MemTotal:"), 2 << 20);
-        assert_eq!(kib(text, "MemAvailable:"), 1 << 20);
-        assert_eq!(kib(text, "Absent:"), 0);
-    }
-
-    #[test]
     fn cpu_time_is_split_into_busy_and_idle() {
-        let text = "cpu  1 2 4 100 200 8 16 32 1000 1000\ncpu0 9 9 9 9 9 9 9 9 9 9\n";
+        let text = "cpu  1 2 4 100 200 8 16 32 1000 1000\ncpu0 9 9 9 9 9 9 9 9 9 9\n\
+                    ctxt 1\nbtime 1\nprocesses 1\n";
+        let system = ExplicitSystemInfo {
+            boot_time_secs: 0,
+            ticks_per_second: 100,
+            page_size: 4096,
+            is_little_endian: true,
+        };
 
-        assert_eq!(cpu_ticks(text), (63, 300));
+        let stats = KernelStats::from_read(text.as_bytes(), &system).unwrap();
+
+        assert_eq!(cpu_ticks(&stats.total), (63, 300));
     }
 
+    /// What the crate reads on this kernel is what the kernel says.
     #[test]
-    fn first_numbers_are_read() {
-        assert!((number("0.25 0.10 0.05 1/80 123\n") - 0.25).abs() < 1e-9);
-        assert_eq!(seconds_to_ms(number("12.34 5.0\n")), 12_340);
-        assert_eq!(seconds_to_ms(number("rubbish")), 0);
+    fn memory_is_told_in_bytes() {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let memory = Meminfo::from_read(text.as_bytes()).unwrap();
+
+        let kib = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            let kib: u64 = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
+            kib << 10
+        };
+        assert_eq!(memory.mem_total, kib("MemTotal:"));
+        assert_eq!(mem_available(&memory), kib("MemAvailable:"));
     }
 }

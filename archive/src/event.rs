@@ -2,23 +2,12 @@
 
 use std::fmt;
 
+use vk_archive_format::Severity;
+
 use crate::gopath::show;
 
-/// How grave an [`Event`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Severity {
-    /// For information.
-    Info,
-    /// Something was left out or looks odd.
-    Warning,
-    /// Something failed.
-    Error,
-    /// Something failed, and with it the command.
-    Fatal,
-}
-
-/// Something that GitLab Runner's helper would log; its text is the helper's (facts, wire §3.3 and wire §3.4). Bytes of
-/// names that are no UTF-8 show as U+FFFD.
+/// Something that GitLab Runner's helper would log; its text is the helper's (gitlab-runner, wire §3.3 and wire §3.4).
+/// Bytes of names that are no UTF-8 show as U+FFFD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -87,7 +87,7 @@ pub(crate) fn has_meta(path: &[u8]) -> bool {
 }
 
 /// `path` relative to the project at `root`, which is absolute and clean; none if it lies outside
-/// (facts, wire §3.3, step 2).
+/// (gitlab-runner, wire §3.3, step 2).
 pub(crate) fn in_project(root: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let meta = path.iter().position(|byte| b"*?[{".contains(byte));
     let (base, pattern) = match meta {
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §8.9: "in-project test".
+    /// gitlab-runner, wire §8.9: "In the project".
     #[test]
     fn paths_are_told_from_those_outside() {
         let wd = b"/builds/g/p";

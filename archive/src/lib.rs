@@ -3,19 +3,29 @@
 //! [`select`] chooses files of a project: patterns, untracked files, exclusions. [`write()`] puts what was chosen
 //! into a zip, gzip, raw or tar+zstd stream, compressed on several threads and the same, byte for byte, whatever
 //! their number. [`extract_zip`] and [`extract_tar_zstd`] unpack below a folder and
-//! nowhere else. Each says what it does in
+//! nowhere else, and so does [`extract_tar`] with what the host sends. Each says what it does in
 //! [`Event`]s whose texts are the helper's.
 //!
-//! `facts, wire §N` in comments cites the description of GitLab Runner.
+//! `gitlab-runner, wire §N` in comments cites docs/gitlab-runner.
 //!
 //! Both the guest's agent and the host use this: nothing here is asynchronous, and memory is bounded: some MiB a
 //! thread, and about 150 bytes for each file that is unpacked, or chosen unless a [`Spill`] is given.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod buffer;
 mod event;
-mod format;
 mod gopath;
-mod log;
 mod pool;
 mod read;
 mod select;
@@ -23,14 +33,14 @@ mod spill;
 mod threads;
 mod write;
 
-pub use event::{Event, Severity};
-pub use format::{Format, Level, UnknownLevel};
-pub use log::log_line;
+pub use event::Event;
 pub use read::{
-    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar_zstd, extract_zip,
+    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar, extract_tar_zstd,
+    extract_zip,
 };
 pub use select::{Entry, EntryKind, Pattern, PatternError, Request, Selection, select};
 #[doc(hidden)]
 pub use select::{Index, ObjectFormat};
 pub use spill::{Spill, SpillError};
+pub use vk_archive_format::{Format, Level, Severity, UnknownLevel};
 pub use write::{WriteError, Written, write};

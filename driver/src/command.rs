@@ -7,13 +7,13 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin, TerminalSize};
 use crate::guest::{BootError, Guest, GuestSpec};
+use crate::guest::{FIND_SHELL, RootImage, RootImageError};
+use crate::guest::{SizeRequest, TooSmall};
 use crate::host::Host;
-use crate::image::{Progress, PullRequest};
 use crate::job::CancelMode;
-use crate::root_image::{FIND_SHELL, RootImage, RootImageError};
-use crate::size::{SizeRequest, TooSmall};
+use vk_agent_client::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin, TerminalSize};
+use vk_oci::{Progress, PullRequest};
 
 /// How long a cancelled command may take to end by itself; Docker's own grace.
 const GRACE: Duration = Duration::from_secs(10);

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use vk_driver::config::Config;
-use vk_driver::host::{Host, HostConfig};
-use vk_driver::report::chain;
-use vk_driver::vm;
+use vk_driver::{Config, ConfigError, Host};
+use vk_text::chain;
 
 use crate::exit::Status;
-use crate::{commands, exit, log};
+use crate::{commands, exit, log, places};
 
 /// Runs GitLab CI jobs and commands in fresh microVMs.
 #[derive(Debug, Parser)]
@@ -63,26 +61,42 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
-    /// The host that they describe; an exit status, once the complaint is made, if the configuration is wrong.
+    /// The host that they describe; an exit status, once the error is printed, if the configuration is wrong.
     ///
     /// # Errors
     ///
     /// The status of bad usage.
     pub(crate) fn open(&self) -> Result<Host, Status> {
-        let settings = Config::load(self.config.as_deref()).map_err(|error| {
+        let config = self.configuration().map_err(|error| {
             log::complain(&chain(&error));
             exit::USAGE
         })?;
-        Ok(Host::new(HostConfig {
-            settings,
-            state_dir: self.state_dir.clone(),
-            images_dir: self.images.clone(),
-            backend: match self.backend {
-                Backend::Auto => vm::Backend::Auto,
-                Backend::Kvm => vm::Backend::Kvm,
-                Backend::Qemu => vm::Backend::Qemu,
+        let state_dir = self.state_dir.clone().unwrap_or_else(places::state_dir);
+        let images_dir = self.images.clone().unwrap_or_else(places::images_dir);
+        let host = Host::builder(state_dir, images_dir)
+            .backend(self.backend.into())
+            .config(config)
+            .proxies(places::proxies());
+        Ok(match std::env::var_os("PATH") {
+            Some(path) => host.search_path(path).build(),
+            None => host.build(),
+        })
+    }
+
+    /// What the operator's configuration says: the file that was named, else the usual one, which need not be there.
+    fn configuration(&self) -> Result<Config, ConfigError> {
+        let config = match &self.config {
+            Some(path) => Config::read(path)?,
+            None => match places::config_file().map(|path| Config::read(&path)) {
+                Some(Err(error)) if !error.is_missing() => return Err(error),
+                Some(Ok(config)) => config,
+                Some(Err(_)) | None => Config::default(),
             },
-        }))
+        };
+        Ok(match places::docker_config() {
+            Some(path) => config.with_docker_config(path),
+            None => config,
+        })
     }
 }
 
@@ -95,6 +109,16 @@ pub(crate) enum Backend {
     Kvm,
     /// QEMU's software emulation
     Qemu,
+}
+
+impl From<Backend> for vk_driver::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Kvm => Self::Kvm,
+            Backend::Qemu => Self::Qemu,
+        }
+    }
 }
 
 /// Parses the command line, runs the command, answers its exit status.

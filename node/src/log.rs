@@ -23,6 +23,6 @@ pub(crate) fn init(verbose: u8) {
 
 /// Prints one line about what went wrong.
 pub(crate) fn complain(text: &str) {
-    // Nobody is left to tell when standard error is closed.
+    // Nothing can be reported when standard error is closed.
     let _ = writeln!(std::io::stderr(), "vk: {text}");
 }

@@ -19,6 +19,7 @@ mod cli;
 mod commands;
 mod exit;
 mod log;
+mod places;
 mod progress;
 mod pull_progress;
 mod signals;

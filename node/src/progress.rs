@@ -19,7 +19,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins to say `message`.
+    /// Starts to show `message`.
     pub(crate) fn start(message: &'static str) -> Self {
         let drawer = std::io::stderr().is_terminal().then(|| {
             let (stop, stopped) = mpsc::channel();

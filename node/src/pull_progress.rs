@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
-use vk_driver::image::PullEvent;
-use vk_driver::registry::Digest;
-use vk_driver::report::chain;
+use vk_oci::Digest;
+use vk_oci::PullEvent;
+use vk_text::chain;
 
 use crate::log::complain;
 
@@ -105,7 +105,7 @@ impl PullProgress {
         } = &mut *self.shown()
         {
             take_away(step, layers);
-            // A terminal that is gone needs no clearing.
+            // A closed terminal needs no clearing.
             let _ = screen.clear();
         }
     }

@@ -4,16 +4,16 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use vk_driver::job::CancelMode;
+use vk_driver::CancelMode;
 
-/// Signals that may wait to be heard: behind the second they say nothing new.
+/// Signals that may wait: further ones change nothing after the second.
 const WAITING: usize = 4;
 
 /// Catches the signals from now on and answers the cancels that they ask for. A hang-up asks as a terminate does.
 ///
 /// # Errors
 ///
-/// When the kernel refuses to have them caught.
+/// When the kernel refuses the handlers.
 pub(crate) fn cancels() -> io::Result<mpsc::Receiver<CancelMode>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -26,7 +26,7 @@ pub(crate) fn cancels() -> io::Result<mpsc::Receiver<CancelMode>> {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
-                // Nobody listens any more.
+                // The receiver is gone.
                 () = sender.closed() => return,
             }
             // A full channel holds enough cancels already.

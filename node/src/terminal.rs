@@ -5,7 +5,7 @@ use std::io;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use vk_driver::agent::TerminalSize;
+use vk_agent_client::TerminalSize;
 
 /// The terminal on standard input.
 pub(crate) struct Terminal {
@@ -78,7 +78,7 @@ pub(crate) struct RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs no care.
+        // A closed terminal needs no restoring.
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
     }
 }

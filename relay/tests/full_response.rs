@@ -1,5 +1,5 @@
 //! A response with every field, checked field by field against the dispatch protocol's table (upstream:
-//! `getRequestJobResponse`; facts, wire §8.1).
+//! `getRequestJobResponse`; gitlab-runner, wire §8.1).
 
 #![allow(clippy::unwrap_used)]
 
@@ -50,7 +50,7 @@ fn public(key: &str, value: &str) -> Variable {
     }
 }
 
-/// Facts, wire §1.8.1.
+/// gitlab-runner, wire §1.8.1.
 #[test]
 fn identity() {
     let job = job();
@@ -162,7 +162,7 @@ fn steps() {
     );
 }
 
-/// Facts, wire §1.8.2.
+/// gitlab-runner, wire §1.8.2.
 #[test]
 fn image() {
     assert_eq!(
@@ -181,7 +181,7 @@ fn image() {
     );
 }
 
-/// Facts, wire §1.8.2 and wire §5.3.
+/// gitlab-runner, wire §1.8.2 and wire §5.3.
 #[test]
 fn services_with_split_aliases() {
     assert_eq!(
@@ -304,7 +304,7 @@ fn dependencies() {
     );
 }
 
-/// Facts, wire §1.8.3.
+/// gitlab-runner, wire §1.8.3.
 #[test]
 fn trace_options() {
     assert_eq!(
@@ -348,7 +348,7 @@ fn what_the_daemon_alone_needs_stays_in_the_response() {
     );
 }
 
-/// Facts, build §1.5.3.
+/// gitlab-runner, build §1.5.3.
 #[test]
 fn a_policy_s_lines_go_into_the_trace() {
     assert_eq!(translated().notices[0], "Job triggered by policy \"p\".");

@@ -81,7 +81,7 @@ fn a_failing_job_is_a_job_like_any_other() {
     );
 }
 
-/// Facts, wire §1.8.4: steps as one string of JSON.
+/// gitlab-runner, wire §1.8.4: steps as one string of JSON.
 #[test]
 fn a_job_of_steps_to_run_is_refused_whether_or_not_it_has_a_script() {
     let run = json!("[{\"name\":\"hello\",\"script\":\"echo hello world\"}]");

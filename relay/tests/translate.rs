@@ -110,7 +110,7 @@ fn sources_are_required_unless_the_strategy_needs_none() {
     }
 }
 
-/// Facts, wire §1.8.4 and wire §1.8.6.
+/// gitlab-runner, wire §1.8.4 and wire §1.8.6.
 #[test]
 fn secrets_and_run_are_refused() {
     assert_refused(
@@ -137,7 +137,7 @@ fn empty_secrets_and_run_are_none() {
     }
 }
 
-/// Facts, wire §1.8.2 and wire §5.7.
+/// gitlab-runner, wire §1.8.2 and wire §5.7.
 #[test]
 fn executor_options_that_are_not_known_are_refused_in_the_runners_words() {
     assert_refused(
@@ -328,7 +328,7 @@ fn git_depth_counts_where_gitlabs_server_had_no_say() {
     }
 }
 
-/// Facts, wire §1.8.1.
+/// gitlab-runner, wire §1.8.1.
 #[test]
 fn a_timeout_of_zero_or_less_is_the_default() {
     for timeout in ["0", "-5", "null"] {
@@ -381,7 +381,7 @@ fn a_pull_policy_of_another_type_is_named_by_its_place() {
     }
 }
 
-/// Facts, wire §1.8.5.
+/// gitlab-runner, wire §1.8.5.
 #[test]
 fn inputs_are_told_to_be_ignored() {
     let json = with(r#""inputs":[{"key":"a","value":{"type":"string","content":"x"}}]"#);
@@ -479,7 +479,7 @@ proptest! {
     }
 }
 
-/// Facts, build §1.2: GitLab Runner never reads it.
+/// gitlab-runner, build §1.2: GitLab Runner never reads it.
 #[test]
 fn what_a_step_says_about_when_it_runs_does_not_count() {
     for when in ["", "always", "manual", "on_failure"] {

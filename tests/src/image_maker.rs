@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use vk_driver::registry::{BlobSource, Digest, Reference};
+use vk_oci::{BlobSource, Digest, Reference};
 
 use crate::registry::Registry;
 

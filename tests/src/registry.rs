@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vk_driver::registry::{Credential, Credentials, RegistryClient, RegistryOptions, RetryPolicy};
+use vk_oci::{Credential, Credentials, RegistryClient, RegistryOptions, RetryPolicy};
 
 /// The user of a registry that wants a login.
 pub const USER: &str = "builder";

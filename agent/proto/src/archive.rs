@@ -1,6 +1,7 @@
 //! Archives: what to choose and pack, what to unpack, and what is said about it.
 
 use serde::{Deserialize, Serialize};
+use vk_archive_format::{Format, Level, Severity};
 
 /// Files of a project to choose as GitLab Runner's helper chooses them, and to send as one archive. No string may
 /// hold a NUL.
@@ -20,44 +21,10 @@ pub struct Archive {
     #[serde(default)]
     pub untracked: bool,
     /// What to make.
-    pub format: ArchiveFormat,
+    pub format: Format,
     /// How hard to compress.
     #[serde(default)]
     pub level: Level,
-}
-
-/// Kinds of archives, by GitLab's names for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ArchiveFormat {
-    /// A zip of deflated files.
-    #[default]
-    Zip,
-    /// A zip of files in zstd (method 93).
-    ZipZstd,
-    /// One gzip member after the other, one for each file.
-    Gzip,
-    /// The bytes of the one file that was chosen.
-    Raw,
-    /// A tar in zstd.
-    TarZstd,
-}
-
-/// Compression levels, by GitLab Runner's names for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Not at all, for a zip.
-    Fastest,
-    /// Little.
-    Fast,
-    /// In between.
-    #[default]
-    Default,
-    /// More.
-    Slow,
-    /// As much as there is.
-    Slowest,
 }
 
 /// Where an archive goes. The archive is kept whole on the scratch disk while it is unpacked, if its format needs
@@ -69,7 +36,7 @@ pub struct Extract {
     /// What it is; none tells by its first bytes: tar+zstd, gzip (which is refused, as GitLab Runner does) or else
     /// zip.
     #[serde(default)]
-    pub format: Option<ArchiveFormat>,
+    pub format: Option<Format>,
     /// Who will own what is unpacked, written like [`crate::Exec::user`]; none is whom the archive names.
     #[serde(default)]
     pub owner: Option<String>,
@@ -99,18 +66,6 @@ pub struct ExtractSummary {
     pub entries: u64,
     /// Bytes of their content.
     pub bytes: u64,
-}
-
-/// How grave a [`Line`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// For information.
-    Info,
-    /// Something was left out or looks odd.
-    Warning,
-    /// Something failed.
-    Error,
 }
 
 /// A message for the job's trace: one line, without its colours and prefix.

@@ -277,19 +277,6 @@ impl Decoder {
 ///
 /// [`FrameError`] if reading fails or the stream is broken or ends inside a frame.
 pub fn read_frame(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
-    let mut payload = Vec::new();
-    Ok(read_frame_into(from, &mut payload)?.map(|kind| Frame { kind, payload }))
-}
-
-/// Like [`read_frame`] with the payload put into `payload`, whose allocation is used again.
-///
-/// # Errors
-///
-/// As [`read_frame`].
-pub fn read_frame_into(
-    from: &mut impl Read,
-    payload: &mut Vec<u8>,
-) -> Result<Option<Kind>, FrameError> {
     let mut header = [0; Header::SIZE];
     let [first, rest @ ..] = &mut header;
     loop {
@@ -304,9 +291,9 @@ pub fn read_frame_into(
     let Some(Header { kind, len }) = Header::parse(&header)? else {
         return Ok(None);
     };
-    payload.resize(len, 0);
-    from.read_exact(payload).map_err(ended)?;
-    Ok(Some(kind))
+    let mut payload = vec![0; len];
+    from.read_exact(&mut payload).map_err(ended)?;
+    Ok(Some(Frame { kind, payload }))
 }
 
 fn ended(error: io::Error) -> FrameError {

@@ -1,20 +1,20 @@
-//! The first frame each side sends. Its shape never changes, whatever [`PROTOCOL_VERSION`] says: two versions
+//! The first frame each side sends. Its shape never changes, whatever the protocol's version: two versions
 //! must be able to tell each other apart.
 
 use serde::{Deserialize, Serialize};
 
 /// Says that the peer is one of ours at all.
-pub const MAGIC: &str = "vk-agent";
+const MAGIC: &str = "vk-agent";
 
 /// Version of everything else in this crate. Raised with every change that an older peer would not understand.
-pub const PROTOCOL_VERSION: u32 = 2;
+const PROTOCOL_VERSION: u32 = 2;
 
 /// Who speaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`MAGIC`].
+    /// `vk-agent`.
     pub magic: String,
-    /// [`PROTOCOL_VERSION`] of the speaker.
+    /// The speaker's version of the protocol.
     pub protocol: u32,
     /// Release of the speaker's crate, for people.
     pub release: String,
@@ -75,7 +75,7 @@ pub enum HelloError {
          (release {their_release}); build the guest images and vk from the same sources"
     )]
     Version {
-        /// [`PROTOCOL_VERSION`] of this build.
+        /// This build's version of the protocol.
         ours: u32,
         /// Release of this build.
         our_release: String,

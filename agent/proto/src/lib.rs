@@ -26,6 +26,18 @@
 //! [`Reply::Failed`] may stand in place of any other reply, and of what would still come before it. A host
 //! that closes the connection of an exec kills it.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod archive;
 pub mod boot;
 pub mod bridge;
@@ -33,17 +45,17 @@ pub mod frame;
 mod hello;
 mod message;
 
-pub use archive::{
-    Archive, ArchiveFormat, ArchiveSummary, Extract, ExtractSummary, Level, Line, Severity,
-};
+pub use archive::{Archive, ArchiveSummary, Extract, ExtractSummary, Line};
 pub use frame::{
     Decoder, Frame, FrameError, Header, Kind, MAX_CONTROL, MAX_DATA, MAX_LINE, STDIN_WINDOW,
 };
-pub use hello::{Hello, HelloError, MAGIC, PROTOCOL_VERSION};
+pub use hello::{Hello, HelloError};
 pub use message::{
     Exec, ExitStatus, Exited, Failed, FailureKind, GetTree, PutTree, Ready, Reply, Request, Stats,
     TerminalSize, TreeSummary,
 };
+
+pub use vk_archive_format::{Format as ArchiveFormat, Level, Severity};
 
 /// Host vsock port that the agent calls once it serves requests.
 pub const READY_PORT: u32 = 1024;

@@ -7,7 +7,7 @@ use std::path::Path;
 use vk_agent_proto::{Archive, ArchiveSummary, FailureKind, FrameError};
 use vk_archive::{Request, Spill, SpillError, WriteError, select, write};
 
-use super::{format, level, nameless, say, threads};
+use super::{nameless, say, threads};
 use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::tree::{ARCHIVE, FrameWriter};
@@ -61,8 +61,8 @@ pub(crate) fn make(
     let mut out = FrameWriter::new(host, ARCHIVE);
     let written = write(
         &selection,
-        format(request.format),
-        level(request.level),
+        request.format,
+        request.level,
         threads(),
         &mut out,
         &mut say,

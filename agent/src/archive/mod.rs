@@ -10,14 +10,14 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 use vk_agent_proto::frame::write_json;
-use vk_agent_proto::{ArchiveFormat, FrameError, Kind, Level, Line, Severity};
+use vk_agent_proto::{FrameError, Kind, Line};
 use vk_archive::Event;
 
 pub(crate) use make::make;
 pub(crate) use open::open;
 
 /// Threads for an archive: one for each vCPU.
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -34,32 +34,8 @@ fn nameless(folder: &Path) -> io::Result<File> {
 /// Sends a line for the job's trace.
 fn say(host: &File, event: &Event) -> Result<(), FrameError> {
     let line = Line {
-        severity: match event.severity() {
-            vk_archive::Severity::Info => Severity::Info,
-            vk_archive::Severity::Warning => Severity::Warning,
-            vk_archive::Severity::Error | vk_archive::Severity::Fatal => Severity::Error,
-        },
+        severity: event.severity(),
         text: event.to_string(),
     };
     write_json(&mut &*host, Kind::Line, &line)
-}
-
-fn format(format: ArchiveFormat) -> vk_archive::Format {
-    match format {
-        ArchiveFormat::Zip => vk_archive::Format::Zip,
-        ArchiveFormat::ZipZstd => vk_archive::Format::ZipZstd,
-        ArchiveFormat::Gzip => vk_archive::Format::Gzip,
-        ArchiveFormat::Raw => vk_archive::Format::Raw,
-        ArchiveFormat::TarZstd => vk_archive::Format::TarZstd,
-    }
-}
-
-fn level(level: Level) -> vk_archive::Level {
-    match level {
-        Level::Fastest => vk_archive::Level::Fastest,
-        Level::Fast => vk_archive::Level::Fast,
-        Level::Default => vk_archive::Level::Default,
-        Level::Slow => vk_archive::Level::Slow,
-        Level::Slowest => vk_archive::Level::Slowest,
-    }
 }

@@ -10,7 +10,7 @@ use vk_archive::{
     extract_zip,
 };
 
-use super::{format, nameless, threads};
+use super::{nameless, threads};
 use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::server::error_line;
@@ -56,7 +56,7 @@ pub(crate) fn open(
         .take(4)
         .read_to_end(&mut head)
         .map_err(|error| unreadable(&error))?;
-    let kind = request.format.map_or_else(|| detect(&head), format);
+    let kind = request.format.unwrap_or_else(|| detect(&head));
     let whole = head.chain(&mut archive);
     let extracted = match kind {
         Format::TarZstd => extract_tar_zstd(whole, dest, &options),

@@ -17,6 +17,7 @@ use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
+use procfs_core::{FromRead, Meminfo};
 
 use crate::cgroups::{self, Cgroups};
 
@@ -98,8 +99,8 @@ fn enable(cgroup: BorrowedFd<'_>, controllers: &str) -> io::Result<()> {
 }
 
 fn memory_max() -> io::Result<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo")?;
-    let available = crate::stats::mem_available(&meminfo);
+    let memory = Meminfo::from_file("/proc/meminfo").map_err(io::Error::other)?;
+    let available = crate::stats::mem_available(&memory);
     // In a very small guest a fixed share would be most of it.
     Ok(available - RESERVED.min(available / 4))
 }

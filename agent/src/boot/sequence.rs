@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,8 +114,7 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
         .during("telling the host that the guest is ready")?;
     drop(host);
     log.step("host called");
-    server::serve(&Arc::new(agent), || sys::accept_host(listener.as_fd()))
-        .during("serving the host")?;
+    server::serve(&Arc::new(agent), || sys::accept_host(&listener)).during("serving the host")?;
     Err(failed("serving the host", "it ended"))
 }
 

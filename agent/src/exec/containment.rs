@@ -6,6 +6,8 @@ use std::os::fd::BorrowedFd;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
 
 use crate::cgroups::{Cgroups, ExecCgroup};
 use crate::console;
@@ -83,17 +85,8 @@ fn kill_session(session: Pid) {
     }
 }
 
-/// Whether `pid` is of `session` and no zombie: fields 3 and 6 of `/proc/PID/stat`, counted behind the name,
-/// which is in parentheses and may hold anything.
+/// Whether `pid` is of `session` and no zombie.
 fn lives_in(pid: Pid, session: Pid) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
-    let Some((_, fields)) = stat.rsplit_once(')') else {
-        return false;
-    };
-    let mut fields = fields.split_whitespace();
-    let state = fields.next();
-    let of = fields.nth(2).and_then(|field| field.parse().ok());
-    of == Some(session.as_raw()) && !matches!(state, Some("Z" | "X"))
+    Stat::from_file(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.session == session.as_raw() && !matches!(stat.state, 'Z' | 'X'))
 }

@@ -100,7 +100,7 @@ pub(crate) fn spawn(spec: &ChildSpec<'_>, report: &PipeWriter) -> io::Result<Pid
     };
     // SAFETY: `clone_args` is plain data, all zeros mean a plain fork.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.exit_signal = libc::SIGCHLD as u64;
+    args.exit_signal = libc::SIGCHLD.unsigned_abs().into();
     if let Some(cgroup) = spec.cgroup {
         args.flags = CLONE_INTO_CGROUP;
         args.cgroup = u64::try_from(cgroup.as_raw_fd()).unwrap_or_default();

@@ -22,7 +22,7 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     for (slot, byte) in request.ifr_name.iter_mut().zip(*b"lo\0") {
         *slot = libc::c_char::from_ne_bytes([byte]);
     }
-    #[allow(clippy::cast_possible_truncation, reason = "the flags are 0x41")]
+    #[expect(clippy::cast_possible_truncation, reason = "the flags are 0x41")]
     let flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     request.ifr_ifru.ifru_flags = flags;
     // SAFETY: the descriptor is open, and SIOCSIFFLAGS reads one `ifreq`, which outlives the call.

@@ -3,7 +3,6 @@
 mod get;
 mod put;
 mod stream;
-mod unpack;
 mod wipe;
 
 pub(crate) use get::get;

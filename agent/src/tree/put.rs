@@ -2,18 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 use vk_agent_proto::{FailureKind, PutTree, TreeSummary};
+use vk_archive::{ExtractError, ExtractOptions, Extracted, Limits, Owner, extract_tar};
 
 use super::stream::{FrameReader, TREE};
-use super::unpack::{UnpackError, Unpacker};
 use super::wipe::wipe;
 use crate::agent::Agent;
+use crate::archive::threads;
 use crate::failure::Failure;
+use crate::server::error_line;
 use crate::users;
 
 /// What is read from the host at once.
@@ -25,38 +25,50 @@ const READ: usize = 256 << 10;
 ///
 /// [`Failure`] that names the entry, at once: the host is still sending then.
 pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeSummary, Failure> {
-    let unpacker = prepare(agent, request)?;
+    let owner = prepare(agent, request)?;
+    let options = ExtractOptions {
+        // The host sends no more than it has.
+        limits: Limits {
+            entries: u64::MAX,
+            bytes: u64::MAX,
+        },
+        owner,
+        threads: threads(),
+    };
     let mut tree = FrameReader::new(BufReader::with_capacity(READ, host), TREE);
-    let summary = unpacker
-        .unpack(&mut tree)
+    let Extracted { entries, bytes } = extract_tar(&mut tree, Path::new(&request.dest), &options)
         .map_err(|error| failure(&request.dest, &error))?;
     tree.drain()
-        .map_err(|error| broken(&request.dest, &error))?;
-    Ok(summary)
+        .map_err(|error| broken(&request.dest, &error.to_string()))?;
+    Ok(TreeSummary { entries, bytes })
 }
 
-fn failure(dest: &str, error: &UnpackError) -> Failure {
+fn failure(dest: &str, error: &ExtractError) -> Failure {
     match error {
-        UnpackError::Stream(error) => broken(dest, error),
-        UnpackError::Refused { .. } => Failure::new(
-            FailureKind::BadTree,
-            format!("cannot unpack into `{dest}`: {error}"),
-        ),
-        UnpackError::Entry { path, source } => Failure::io(
-            format_args!("cannot unpack `{}` into `{dest}`", path.display()),
+        ExtractError::Broken(what) => broken(dest, what),
+        ExtractError::Entry { entry, source } => Failure::io(
+            format_args!("cannot unpack `{entry}` into `{dest}`"),
             source,
+        ),
+        ExtractError::Destination { source, .. } => {
+            Failure::io(format_args!("cannot open `{dest}`"), source)
+        }
+        error => Failure::new(
+            FailureKind::BadTree,
+            format!("cannot unpack into `{dest}`: {}", error_line(error)),
         ),
     }
 }
 
-fn broken(dest: &str, error: &io::Error) -> Failure {
+fn broken(dest: &str, what: &str) -> Failure {
     Failure::new(
         FailureKind::BadTree,
-        format!("the tar stream for `{dest}` is broken: {error}"),
+        format!("the tar stream for `{dest}` is broken: {what}"),
     )
 }
 
-fn prepare(agent: &Agent, request: &PutTree) -> Result<Unpacker, Failure> {
+/// Makes the destination as it is asked for; says whose its content will be.
+fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
     let dest = Path::new(&request.dest);
     if !dest.is_absolute() {
         return Err(Failure::new(
@@ -81,10 +93,7 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Unpacker, Failure> {
     if request.wipe {
         wipe(dest).map_err(|error| trouble("empty", &error))?;
     }
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let folder: OwnedFd =
-        open(dest, flags, Mode::empty()).map_err(|errno| trouble("open", &errno.into()))?;
-    Ok(Unpacker::new(folder, owner))
+    Ok(owner.map_or(Owner::Unpacking, |(uid, gid)| Owner::Fixed(uid, gid)))
 }
 
 /// Makes `path` and what is missing above it, each for `owner`.

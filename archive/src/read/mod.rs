@@ -1,4 +1,4 @@
-//! Unpacking archives below a folder and nowhere else (facts, wire §3.6).
+//! Unpacking archives below a folder and nowhere else (gitlab-runner, wire §3.6).
 //!
 //! Each entry's folder is opened beneath the destination by the kernel (`openat2(2)`, `RESOLVE_BENEATH`), whatever
 //! stands there already; files are made by name in it, never opened through a link; links of the archive are made
@@ -8,17 +8,18 @@ mod content;
 mod frames;
 mod names;
 mod place;
-mod tarzstd;
+mod tar;
 mod writers;
 mod zip;
 mod zip_directory;
 
 use std::io;
 
-pub use tarzstd::extract_tar_zstd;
+pub use tar::{extract_tar, extract_tar_zstd};
 pub use zip::extract_zip;
 
-use crate::format::Format;
+use vk_archive_format::Format;
+
 use crate::gopath::show;
 
 /// Largest window that a zstd frame may ask for, as a power of two: what Go's library uses at its best level.
@@ -46,6 +47,8 @@ pub enum Owner {
     /// Whom the archive names, as far as the kernel lets it.
     #[default]
     Archived,
+    /// Who unpacks.
+    Unpacking,
     /// This user and group.
     Fixed(u32, u32),
 }
@@ -163,8 +166,8 @@ impl ExtractError {
     }
 }
 
-/// What an archive is, by its first four bytes or more (facts, wire §3.4): what is neither zstd nor gzip is taken
-/// for a zip.
+/// What an archive is, by its first four bytes or more (gitlab-runner, wire §3.4): what is neither zstd nor gzip is
+/// taken for a zip.
 #[must_use]
 pub fn detect(head: &[u8]) -> Format {
     if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

@@ -97,6 +97,11 @@ impl Seen {
         self.hashes.insert(self.state.hash_one(name))
     }
 
+    /// Forgets a name.
+    pub(super) fn remove(&mut self, name: &[u8]) {
+        self.hashes.remove(&self.state.hash_one(name));
+    }
+
     /// Whether it is there.
     pub(super) fn contains(&self, name: &[u8]) -> bool {
         self.hashes.contains(&self.state.hash_one(name))
@@ -134,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §3.6.
+    /// gitlab-runner, wire §3.6.
     #[test]
     fn what_leads_outside_is_refused_in_the_runners_words() {
         let error = inside(b"../x", "/builds/p").unwrap_err();

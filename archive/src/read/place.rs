@@ -46,9 +46,21 @@ impl Meta {
     }
 }
 
+/// What may stand in the destination, and what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rules {
+    /// GitLab Runner's, for archives that jobs made: a name comes once, links of the archive are made at its end, links
+    /// of the destination are followed as long as they stay beneath it, and the destination keeps its mode and time.
+    Archive,
+    /// For a folder's content, which may replace other content: the last entry of a name wins, links are made in their
+    /// turn, no link is followed, and the destination gets mode and time of the entry `.`.
+    Tree,
+}
+
 /// The destination.
 pub(super) struct Place {
     dest: OwnedFd,
+    pub(super) rules: Rules,
     /// For messages.
     pub(super) shown: String,
     owner: Owner,
@@ -61,7 +73,7 @@ pub(super) type Folder = Arc<OwnedFd>;
 
 impl Place {
     /// The folder at `dest`.
-    pub(super) fn open(dest: &Path, owner: Owner) -> Result<Self, ExtractError> {
+    pub(super) fn open(dest: &Path, owner: Owner, rules: Rules) -> Result<Self, ExtractError> {
         let shown = dest.to_string_lossy().into_owned();
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let ours = (
@@ -71,6 +83,7 @@ impl Place {
         match open(dest, flags, Mode::empty()) {
             Ok(dest) => Ok(Self {
                 dest,
+                rules,
                 shown,
                 owner,
                 ours,
@@ -82,12 +95,15 @@ impl Place {
         }
     }
 
-    /// Opens a folder beneath the destination. Links that lead there are followed, as GitLab Runner does; those
-    /// that lead out are not.
+    /// Opens a folder beneath the destination. Links that lead out of it are never followed.
     pub(super) fn folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let links = match self.rules {
+            Rules::Archive => ResolveFlag::RESOLVE_NO_MAGICLINKS,
+            Rules::Tree => ResolveFlag::RESOLVE_NO_SYMLINKS,
+        };
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+            .resolve(ResolveFlag::RESOLVE_BENEATH | links);
         loop {
             match openat2(&self.dest, as_path(path), how) {
                 // A rename elsewhere crossed its way.
@@ -101,7 +117,7 @@ impl Place {
     pub(super) fn make(&self, path: &[u8], entry: &[u8]) -> Result<OwnedFd, ExtractError> {
         match self.folder(path) {
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
-            result => return result.map_err(|errno| not_opened(entry, errno)),
+            result => return result.map_err(|errno| self.not_opened(entry, errno)),
         }
         let (mut folder, mut end) = self.above(path, entry)?;
         while end < path.len() {
@@ -110,17 +126,45 @@ impl Place {
             let len = rest.iter().position(|byte| *byte == b'/');
             end = start + len.unwrap_or(rest.len());
             let so_far = path.get(..end).unwrap_or_default();
-            let name = OsStr::from_bytes(parent(so_far).1);
-            make_folder(folder.as_fd(), name).map_err(|errno| ExtractError::entry(entry, errno))?;
-            if let Owner::Fixed(uid, gid) = self.owner {
-                self.own(folder.as_fd(), name, (uid, gid))
-                    .map_err(|errno| ExtractError::entry(entry, errno))?;
-            }
-            folder = self
-                .folder(so_far)
-                .map_err(|errno| not_opened(entry, errno))?;
+            folder = self.make_in(folder.as_fd(), so_far, entry)?;
         }
         Ok(folder)
+    }
+
+    /// Opens the folder that an entry names, made if it is missing.
+    pub(super) fn make_entry(&self, path: &[u8]) -> Result<OwnedFd, ExtractError> {
+        match self.rules {
+            Rules::Archive => self.make(path, path),
+            // A link in its place goes.
+            Rules::Tree => {
+                let folder = self.make(parent(path).0, path)?;
+                self.make_in(folder.as_fd(), path, path)
+            }
+        }
+    }
+
+    /// Makes the folder `path` in the one that holds it, unless it is there.
+    fn make_in(
+        &self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        entry: &[u8],
+    ) -> Result<OwnedFd, ExtractError> {
+        let name = OsStr::from_bytes(parent(path).1);
+        let mode = match self.rules {
+            Rules::Archive => Mode::from_bits_truncate(0o777),
+            Rules::Tree => Mode::from_bits_truncate(0o755),
+        };
+        let is_new = make_folder(folder, name, mode);
+        let is_new = is_new.map_err(|errno| ExtractError::entry(entry, errno))?;
+        if let Owner::Fixed(uid, gid) = self.owner
+            && is_new
+        {
+            self.own(folder, name, (uid, gid))
+                .map_err(|errno| ExtractError::entry(entry, errno))?;
+        }
+        self.folder(path)
+            .map_err(|errno| self.not_opened(entry, errno))
     }
 
     /// Opens the nearest folder above `path` that is there, and says how long its path is; the destination's is empty.
@@ -133,11 +177,23 @@ impl Place {
             match opened {
                 Err(Errno::ENOENT | Errno::ENOTDIR) if slash.is_some() => {}
                 result => {
-                    let folder = result.map_err(|errno| not_opened(entry, errno))?;
+                    let folder = result.map_err(|errno| self.not_opened(entry, errno))?;
                     return Ok((folder, above.len()));
                 }
             }
         }
+    }
+
+    fn not_opened(&self, entry: &[u8], errno: Errno) -> ExtractError {
+        let why = match (errno, self.rules) {
+            (Errno::EXDEV, Rules::Archive) => {
+                "lies behind a symbolic link that leads out of the destination"
+            }
+            (Errno::ELOOP, Rules::Archive) => "lies behind symbolic links that form a loop",
+            (Errno::EXDEV | Errno::ELOOP, Rules::Tree) => "would lie behind a symbolic link",
+            (errno, _) => return ExtractError::entry(entry, errno),
+        };
+        ExtractError::refused(entry, why)
     }
 
     fn own(
@@ -161,6 +217,7 @@ impl Place {
         let owner = match self.owner {
             Owner::Fixed(uid, gid) => Some((uid, gid)),
             Owner::Archived => meta.owner,
+            Owner::Unpacking => None,
         };
         owner.filter(|owner| *owner != self.ours)
     }
@@ -249,17 +306,6 @@ impl Place {
     }
 }
 
-fn not_opened(entry: &[u8], errno: Errno) -> ExtractError {
-    match errno {
-        Errno::EXDEV => ExtractError::refused(
-            entry,
-            "lies behind a symbolic link that leads out of the destination",
-        ),
-        Errno::ELOOP => ExtractError::refused(entry, "lies behind symbolic links that form a loop"),
-        errno => ExtractError::entry(entry, errno),
-    }
-}
-
 /// Makes something named `name`. What has that name goes first, unless it is a folder with something in it.
 fn over<T>(
     folder: BorrowedFd<'_>,
@@ -287,21 +333,21 @@ fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Makes a folder named `name`, unless there is one by now. What has that name and is none goes first.
-fn make_folder(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-    let mode = Mode::from_bits_truncate(0o777);
+/// Makes a folder named `name`, unless there is one by now; says whether it did. What has that name and is none goes
+/// first.
+fn make_folder(folder: BorrowedFd<'_>, name: &OsStr, mode: Mode) -> Result<bool, Errno> {
     for _ in 1..ATTEMPTS {
         match mkdirat(folder, name, mode) {
             Err(Errno::EEXIST) => {}
-            result => return result,
+            result => return result.map(|()| true),
         }
         match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
-            Err(Errno::EISDIR) => return Ok(()),
+            Err(Errno::EISDIR) => return Ok(false),
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
-    mkdirat(folder, name, mode)
+    mkdirat(folder, name, mode).map(|()| true)
 }
 
 /// The name of an entry within its folder, and the folder; the destination itself has none.

@@ -140,7 +140,7 @@ pub(super) struct Writers<'a> {
     queue: Mutex<Queue>,
     /// There may be work.
     work: Condvar,
-    /// There may be room for more.
+    /// There may be room for more, or nothing left to write.
     room: Condvar,
 }
 
@@ -148,6 +148,8 @@ pub(super) struct Writers<'a> {
 struct Queue {
     waiting: VecDeque<Work>,
     bytes: usize,
+    /// Threads that write just now.
+    writing: usize,
     /// Large files that are being written.
     busy: Vec<u64>,
     /// No thread writes: whoever gives work does it.
@@ -248,19 +250,36 @@ impl<'a> Writers<'a> {
         true
     }
 
+    /// Waits until all that was given is written. False once a writer has failed.
+    pub(super) fn settle(&self) -> bool {
+        let mut queue = self.lock();
+        while queue.error.is_none()
+            && !queue.ended
+            && (queue.writing > 0 || !queue.waiting.is_empty())
+        {
+            queue = self
+                .room
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.error.is_none() && !queue.ended
+    }
+
     fn write_all(&self) {
         // A writer that panics must not leave the others waiting; the scope passes its panic on.
         let _end = EndOnDrop(self);
         let mut queue = self.lock();
         loop {
             if let Some(work) = queue.next() {
+                queue.writing += 1;
                 self.room.notify_one();
                 drop(queue);
                 let large = work.large();
                 let result = self.write(work);
                 queue = self.lock();
+                queue.writing -= 1;
                 queue.done(large, result);
-                if queue.error.is_some() {
+                if queue.error.is_some() || queue.writing == 0 {
                     self.room.notify_one();
                 }
             } else if queue.error.is_some() || (queue.ended && queue.waiting.is_empty()) {
@@ -331,6 +350,7 @@ impl Drop for EndOnDrop<'_, '_> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use super::super::place::Rules;
     use super::*;
 
     fn part(large: &Arc<Large>) -> Work {
@@ -378,7 +398,8 @@ mod tests {
     #[test]
     fn a_file_of_which_all_was_written_looks_whole_and_no_other() {
         let dest = tempfile::tempdir().unwrap();
-        let place = Place::open(dest.path(), super::super::Owner::Archived).unwrap();
+        let place =
+            Place::open(dest.path(), super::super::Owner::Archived, Rules::Archive).unwrap();
         let files = [large(1), large(2), large(3)];
         let contents: Vec<File> = files
             .iter()
@@ -421,7 +442,8 @@ mod tests {
     #[should_panic(expected = "as it happens")]
     fn a_panic_ends_the_others() {
         let dest = tempfile::tempdir().unwrap();
-        let place = Place::open(dest.path(), super::super::Owner::Archived).unwrap();
+        let place =
+            Place::open(dest.path(), super::super::Owner::Archived, Rules::Archive).unwrap();
         let file = large(1);
         let _ = Writers::run(&place, 3, |writers| {
             writers.lock().waiting.extend([part(&file), part(&file)]);

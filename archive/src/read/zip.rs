@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::content::Unpacker;
-use super::place::{Folder, Place, parent};
+use super::place::{Folder, Place, Rules, parent};
 use super::writers::write_piece;
 use super::zip_directory::{Directory, Item, Kind};
 use super::{ExtractError, ExtractOptions, Extracted};
@@ -29,7 +29,7 @@ pub fn extract_zip(
     dest: &Path,
     options: &ExtractOptions,
 ) -> Result<Extracted, ExtractError> {
-    let place = Place::open(dest, options.owner)?;
+    let place = Place::open(dest, options.owner, Rules::Archive)?;
     let directory = Directory::read(archive, options.limits, &place.shown)?;
     let zip = Zip {
         archive,

@@ -9,7 +9,7 @@ use super::place::Meta;
 use super::{ExtractError, Limits, NO_FOLDER};
 
 /// Size of the record at the very end, without its comment.
-const END: u64 = 22;
+const END: usize = 22;
 
 /// Longest comment behind it.
 const MOST_COMMENT: u64 = 0xffff;
@@ -296,19 +296,17 @@ struct End {
 /// Finds and reads the record at the end.
 fn find_end(file: &File) -> Result<End, ExtractError> {
     let len = file.metadata().map_err(ExtractError::Read)?.len();
-    let tail_len = len.min(END + MOST_COMMENT);
+    let tail_len = len.min(END as u64 + MOST_COMMENT);
     let tail_start = len - tail_len;
     let mut tail = vec![0; usize::try_from(tail_len).unwrap_or_default()];
     file.read_exact_at(&mut tail, tail_start)
         .map_err(ExtractError::Read)?;
     // The last one whose comment fits.
-    let found = (0..tail.len().saturating_sub(END as usize - 1))
-        .rev()
-        .find(|at| {
-            let rest = tail.get(*at..).unwrap_or_default();
-            let comment = Fields(rest.get(20..).unwrap_or_default()).u16();
-            rest.starts_with(b"PK\x05\x06") && END + u64::from(comment) <= rest.len() as u64
-        });
+    let found = (0..(tail.len() + 1).saturating_sub(END)).rev().find(|at| {
+        let rest = tail.get(*at..).unwrap_or_default();
+        let comment = Fields(rest.get(20..).unwrap_or_default()).u16();
+        rest.starts_with(b"PK\x05\x06") && END as u64 + u64::from(comment) <= rest.len() as u64
+    });
     let at = found.ok_or_else(|| broken("it is not a zip, or its end is missing"))?;
     let mut fields = Fields(tail.get(at + 4..).unwrap_or_default());
     let disks = [fields.u16(), fields.u16()];

@@ -1,4 +1,4 @@
-//! Choosing files of a project (facts, wire §3.3).
+//! Choosing files of a project (gitlab-runner, wire §3.3).
 //!
 //! What comes out is a set: each path once, in the order of its bytes.
 

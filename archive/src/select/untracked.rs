@@ -1,5 +1,5 @@
 //! Files that git does not track, as `git ls-files --others` lists them: ignored ones too, no folders
-//! (facts, wire §3.3). The image needs no git.
+//! (gitlab-runner, wire §3.3). The image needs no git.
 
 use std::fs;
 use std::io::{self, Read};

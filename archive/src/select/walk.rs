@@ -33,7 +33,7 @@ struct Folder {
 
 /// Chooses the one thing that `path`, clean and without patterns, names, with all below it; counts visits.
 ///
-/// It must exist with links followed (facts, wire §3.3: a dangling link is no match).
+/// It must exist with links followed (gitlab-runner, wire §3.3: a dangling link is no match).
 pub(super) fn literal(chooser: &mut Chooser<'_>, path: &[u8]) -> u64 {
     let place = chooser.collector.place(path);
     match fs::metadata(&place) {

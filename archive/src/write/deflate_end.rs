@@ -245,6 +245,10 @@ impl<const COUNT: usize> Steps<COUNT> {
     const BITS: u32 = COUNT.ilog2();
 
     fn look_up(&self, bits: u64) -> Step {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the lowest bits are looked at"
+        )]
         let at = bits as usize & (COUNT - 1);
         self.0.get(at).copied().unwrap_or(Step::SLOW)
     }

@@ -1,4 +1,4 @@
-//! Gzip members (RFC 1952), one for each file (facts, wire §3.4.4).
+//! Gzip members (RFC 1952), one for each file (gitlab-runner, wire §3.4.4).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -234,7 +234,7 @@ fn field(text: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Facts, wire §8.8 and wire §3.4.4.
+    /// gitlab-runner, wire §8.8 and wire §3.4.4.
     #[test]
     fn odd_names_are_escaped() {
         assert_eq!(field(b"a/b c.xml"), b"a/b c.xml");

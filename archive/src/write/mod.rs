@@ -1,8 +1,9 @@
-//! Writing archives as streams (facts, wire §3.4).
+//! Writing archives as streams (gitlab-runner, wire §3.4).
 
 mod deflate;
 mod deflate_end;
 mod gzip;
+mod level;
 mod plan;
 mod raw;
 mod source;
@@ -12,8 +13,9 @@ mod zip_records;
 
 use std::io::{self, Write};
 
+use vk_archive_format::{Format, Level};
+
 use crate::event::Event;
-use crate::format::{Format, Level};
 use crate::gopath::show;
 use crate::select::{EntryKind, Selection};
 use crate::spill::SpillError;
@@ -33,7 +35,7 @@ pub enum WriteError {
     #[error("the {0:?} is not a regular file")]
     NotRegular(String),
     /// Raw takes one file.
-    #[error("only one file can be sent as raw")] // Facts, wire §3.4.5.
+    #[error("only one file can be sent as raw")] // gitlab-runner, wire §3.4.5.
     SeveralAsRaw,
     /// The one file of a raw archive cannot be read.
     #[error("{0}")]
@@ -91,11 +93,9 @@ pub fn write(
     match format {
         Format::Zip => zip::write(
             &mut job,
-            level
-                .deflate()
-                .map_or(zip::Method::Stored, zip::Method::Deflate),
+            level::deflate(level).map_or(zip::Method::Stored, zip::Method::Deflate),
         )?,
-        Format::ZipZstd => zip::write(&mut job, zip::Method::Zstd(level.zip_zstd()))?,
+        Format::ZipZstd => zip::write(&mut job, zip::Method::Zstd(level::zip_zstd(level)))?,
         Format::Gzip => gzip::write(&mut job)?,
         Format::Raw => raw::write(&mut job)?,
         Format::TarZstd => tarzstd::write(&mut job)?,

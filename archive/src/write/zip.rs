@@ -223,7 +223,7 @@ impl<'a> Packer<'a> {
 
 impl Codec {
     /// Appends a whole file's content; stored if it does not shrink. A zip with zstd has no other method for its
-    /// files (facts, wire §8.10).
+    /// files (gitlab-runner, wire §8.10).
     fn append_file(&mut self, content: &[u8], out: &mut Buffer) -> u16 {
         let start = out.len();
         match self {

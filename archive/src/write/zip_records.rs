@@ -1,5 +1,5 @@
 //! The records of a zip file (PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5), with the fields that GitLab
-//! Runner's fastzip writes (facts, wire §3.4.1 and wire §3.4.2).
+//! Runner's fastzip writes (gitlab-runner, wire §3.4.1 and wire §3.4.2).
 
 use std::io::{self, Write};
 

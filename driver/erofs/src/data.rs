@@ -175,13 +175,19 @@ impl<'a> ContentsWriter<'a> {
     pub(crate) fn skip(&mut self, mut len: u64) -> Result<(), ConvertError> {
         if !self.block.is_empty() {
             let missing = len.min((BLOCK - self.block.len()) as u64);
-            self.write(&ZEROS[..missing as usize])?;
+            self.zeros(missing)?;
             len -= missing;
         }
         // Now the block is complete and empty again, or there is nothing left.
         let rest = len % BLOCK as u64;
         self.at += len - rest;
-        self.write(&ZEROS[..rest as usize])
+        self.zeros(rest)
+    }
+
+    /// Adds zeros, of a block at the most.
+    fn zeros(&mut self, len: u64) -> Result<(), ConvertError> {
+        let len = usize::try_from(len).unwrap_or(BLOCK);
+        self.write(ZEROS.get(..len).unwrap_or(&ZEROS))
     }
 
     /// Writes the last block.

@@ -21,6 +21,11 @@ const DOT_DOT: NameId = NameId::MAX - 2;
 /// The root's record comes first. Number 0 is left free: C programs take it for "no file".
 const FIRST_SLOT: u64 = inode::SIZE as u64 / inode::SLOT;
 
+/// The same number, as the superblock has it.
+const ROOT_SLOT: u16 = 2;
+
+const _: () = assert!(ROOT_SLOT as u64 == FIRST_SLOT);
+
 /// A folder and where its parts are.
 struct Folder {
     inode: InodeId,
@@ -80,7 +85,7 @@ pub(crate) fn write(image: Image) -> Result<Summary, ConvertError> {
     let len = end * BLOCK as u64;
     file.set_len(len)?;
     let superblock = Superblock {
-        root: FIRST_SLOT as u16,
+        root: ROOT_SLOT,
         inodes: plan.placed,
         blocks,
         metadata_block,
@@ -112,7 +117,7 @@ impl<'a> Plan<'a> {
         while let Some(folder) = plan.folders.get(next) {
             let parent = folder.inode;
             for at in folder.names() {
-                let inode = plan.inode_of(plan.names[at], parent, parent);
+                let inode = plan.inode_of(plan.name(at), parent, parent);
                 if inode != parent && tree.inode(inode).is_folder() {
                     plan.list_folder(inode, parent);
                 }
@@ -127,22 +132,23 @@ impl<'a> Plan<'a> {
         self.names.extend([DOT, DOT_DOT]);
         self.names.extend(self.tree.names_in(inode));
         let tree = self.tree;
-        self.names[start..].sort_unstable_by_key(|name| text(tree, *name));
-        let names = &self.names[start..];
+        let names = self.names.get_mut(start..).unwrap_or_default();
+        names.sort_unstable_by_key(|name| text(tree, *name));
         let lengths = names.iter().map(|name| text(tree, *name).len());
         let (count, last) = folder::pack(lengths).fold((0, 0), |(n, _), (_, len)| (n + 1, len));
         let is_folder =
             |name: &&NameId| **name < DOT_DOT && tree.inode(tree.inode_of(**name)).is_folder();
         let folders = names.iter().filter(is_folder).count();
-        self.details[inode as usize] = self.folders.len() as u32;
+        let number = counted(self.folders.len());
+        *self.detail(inode) = number;
         self.folders.push(Folder {
             inode,
             parent,
-            start: start as u32,
-            end: self.names.len() as u32,
+            start: counted(start),
+            end: counted(self.names.len()),
             size: (count - 1) * BLOCK as u64 + last as u64,
             block: 0,
-            folders: folders as u32,
+            folders: counted(folders),
         });
     }
 
@@ -162,8 +168,9 @@ impl<'a> Plan<'a> {
     ) -> Result<(), ConvertError> {
         visit(self, ROOT)?;
         for folder in 0..self.folders.len() {
-            for at in self.folders[folder].names() {
-                let name = self.names[at];
+            let names = self.folders.get(folder).map(Folder::names);
+            for at in names.into_iter().flatten() {
+                let name = self.name(at);
                 if name < DOT_DOT {
                     visit(self, self.tree.inode_of(name))?;
                 }
@@ -182,8 +189,58 @@ impl<'a> Plan<'a> {
         }
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`list_folder` gave the folder its number"
+    )]
     fn folder(&self, id: InodeId) -> &Folder {
-        &self.folders[self.details[id as usize] as usize]
+        &self.folders[self.detail_of(id) as usize]
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`list_folder` gave the folder its number"
+    )]
+    fn folder_mut(&mut self, id: InodeId) -> &mut Folder {
+        let number = self.detail_of(id);
+        &mut self.folders[number as usize]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a place that a folder has")]
+    fn name(&self, at: usize) -> NameId {
+        self.names[at]
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is one for each file of the tree"
+    )]
+    fn detail_of(&self, id: InodeId) -> u32 {
+        self.details[id as usize]
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is one for each file of the tree"
+    )]
+    fn detail(&mut self, id: InodeId) -> &mut u32 {
+        &mut self.details[id as usize]
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is one for each file of the tree"
+    )]
+    fn slot(&self, id: InodeId) -> u32 {
+        self.slots[id as usize]
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is one for each file of the tree"
+    )]
+    fn slot_mut(&mut self, id: InodeId) -> &mut u32 {
+        &mut self.slots[id as usize]
     }
 
     fn xattrs(&self, inode: &Inode) -> &'a [u8] {
@@ -192,9 +249,9 @@ impl<'a> Plan<'a> {
 
     /// Whether the last block of a file's contents goes behind its record: it must be in one block with it.
     fn layout(&self, id: InodeId) -> Layout {
-        let tail = (self.size(id) % BLOCK as u64) as usize;
-        let record = inode::SIZE + self.xattrs(self.tree.inode(id)).len();
-        match tail > 0 && record + tail <= BLOCK {
+        let tail = self.size(id) % BLOCK as u64;
+        let record = (inode::SIZE + self.xattrs(self.tree.inode(id)).len()) as u64;
+        match tail > 0 && record + tail <= BLOCK as u64 {
             true => Layout::Inline,
             false => Layout::Plain,
         }
@@ -216,13 +273,10 @@ impl<'a> Plan<'a> {
             }
             let block = plan.limits.check_blocks(plan.next_block)?;
             match plan.tree.inode(id).is_folder() {
-                true => {
-                    let folder = plan.details[id as usize] as usize;
-                    plan.folders[folder].block = block;
-                }
+                true => plan.folder_mut(id).block = block,
                 // Links with several names come by several times.
-                false if plan.details[id as usize] != 0 => return Ok(()),
-                false => plan.details[id as usize] = block,
+                false if plan.detail_of(id) != 0 => return Ok(()),
+                false => *plan.detail(id) = block,
             }
             plan.next_block += own;
             Ok(())
@@ -231,7 +285,7 @@ impl<'a> Plan<'a> {
 
     fn place_records(&mut self) -> Result<(), ConvertError> {
         self.visit(|plan, id| {
-            if plan.slots[id as usize] != 0 {
+            if plan.slot(id) != 0 {
                 return Ok(());
             }
             let xattrs = plan.xattrs(plan.tree.inode(id)).len();
@@ -247,7 +301,7 @@ impl<'a> Plan<'a> {
                 plan.position += left;
             }
             let slot = u32::try_from(plan.position / inode::SLOT);
-            plan.slots[id as usize] = slot.map_err(|_| ConvertError::TooLarge {
+            *plan.slot_mut(id) = slot.map_err(|_| ConvertError::TooLarge {
                 limit: crate::Limit::ImageBytes,
                 max: u64::from(u32::MAX) * inode::SLOT,
             })?;
@@ -258,7 +312,7 @@ impl<'a> Plan<'a> {
     }
 
     fn nid(&self, id: InodeId) -> u64 {
-        u64::from(self.slots[id as usize])
+        u64::from(self.slot(id))
     }
 
     /// Calls `visit` with the blocks of a folder, one by one.
@@ -267,7 +321,7 @@ impl<'a> Plan<'a> {
         folder: &Folder,
         mut visit: impl FnMut(u64, &[u8]) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
-        let mut names = &self.names[folder.names()];
+        let mut names = self.names.get(folder.names()).unwrap_or_default();
         let lengths = names.iter().map(|name| text(self.tree, *name).len());
         let mut bytes = Vec::with_capacity(BLOCK);
         for (at, (count, _)) in folder::pack(lengths).enumerate() {
@@ -315,7 +369,7 @@ impl<'a> Plan<'a> {
             }
             let offset = |block: u32| u64::from(block) * BLOCK as u64;
             if !plan.tree.inode(id).is_folder() {
-                return file.write(offset(plan.details[id as usize]), plan.tree.target_of(id));
+                return file.write(offset(plan.detail_of(id)), plan.tree.target_of(id));
             }
             let folder = plan.folder(id);
             plan.folder_blocks(folder, |at, bytes| match at < own {
@@ -345,7 +399,7 @@ impl<'a> Plan<'a> {
                 layout: plan.layout(id),
                 place: match node.mode & kind::MASK {
                     kind::FOLDER => plan.folder(id).block,
-                    kind::SYMLINK => plan.details[id as usize],
+                    kind::SYMLINK => plan.detail_of(id),
                     kind::FILE if node.size == 0 => 0,
                     _ => node.place,
                 },
@@ -367,6 +421,15 @@ impl<'a> Plan<'a> {
             file.write(first + nid * inode::SLOT, &record)
         })
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "names and folders, with two names more for each folder, are less than four times the entries, of which \
+              `Tree::count_entry` lets no more in than 30 bits count"
+)]
+fn counted(count: usize) -> u32 {
+    count as u32
 }
 
 fn text(tree: &Tree, name: NameId) -> &[u8] {

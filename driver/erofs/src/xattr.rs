@@ -38,7 +38,12 @@ impl XattrSets {
         if let Some(number) = self.numbers.get(set) {
             return (*number, 0);
         }
-        let (number, set) = (self.sets.len() as u32, Arc::<[u8]>::from(set));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "each takes more than a byte of the metadata, of which 4 GiB count at the most"
+        )]
+        let number = self.sets.len() as u32;
+        let set = Arc::<[u8]>::from(set);
         let taken = set.len() + OVERHEAD;
         self.sets.push(Arc::clone(&set));
         self.numbers.insert(set, number);

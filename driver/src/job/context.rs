@@ -1,6 +1,5 @@
 //! What the stages of one job share.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,17 +10,17 @@ use vk_hub_proto::job::{Artifact, ArtifactOutcome, ArtifactResult, CiJob, Failur
 use super::JobOptions;
 use super::feature_flags::{FeatureFlag, FeatureFlags};
 use super::image_process::ImageProcess;
-use super::machine::StageFailure;
+use super::order::StageFailure;
 use super::plan::{Cases, Plan};
 use super::runner::RefusedJob;
 use super::script::{ScriptContext, Shell};
-use super::settings::{MachineSize, SubmoduleStrategy};
+use super::settings::{SubmoduleStrategy, requested_size};
 use super::stage::Stage;
 use super::variables::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
 use crate::guest::Guest;
+use crate::guest::SizeRequest;
 use crate::host::Host;
-use crate::output::TraceConfig;
-use crate::size::SizeRequest;
+use vk_trace::TraceConfig;
 
 /// One job: what it is, what follows from it, and the guest it runs in.
 pub(super) struct JobContext {
@@ -30,7 +29,7 @@ pub(super) struct JobContext {
     pub(super) options: JobOptions,
     pub(super) environment: JobEnvironment,
     /// Goes along with the job's fetches, the same with each attempt: 32 hex digits, as GitLab Runner makes them
-    /// (facts, build §3.4.1-5).
+    /// (gitlab-runner, build §3.4.1-1).
     pub(super) correlation_id: String,
     guest: OnceLock<Arc<Guest>>,
     tools: OnceLock<ImageTools>,
@@ -82,7 +81,7 @@ impl JobContext {
             job,
             options,
             environment,
-            correlation_id: made_up_id(),
+            correlation_id: vk_text::random_id(),
             guest: OnceLock::new(),
             tools: OnceLock::new(),
             process: OnceLock::new(),
@@ -90,7 +89,7 @@ impl JobContext {
         })
     }
 
-    /// What the stage machine has to know; which stages are skipped is told in facts, build §1.2.2.
+    /// What the stage machine has to know; which stages are skipped is told in gitlab-runner, build §1.2.2.
     pub(super) fn plan(&self) -> Plan {
         let settings = self.environment.settings();
         let job = &self.job;
@@ -189,12 +188,8 @@ impl JobContext {
 
     /// The size the job asks for.
     pub(super) fn size_request(&self) -> Result<SizeRequest, StageFailure> {
-        let size = MachineSize::resolve(self.environment.variables())
-            .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?;
-        Ok(SizeRequest {
-            cpus: size.cpus,
-            memory_mib: size.mem_mib,
-        })
+        requested_size(self.environment.variables())
+            .map_err(|error| StageFailure::new(error.failure(), error.to_string()))
     }
 
     /// The guest, once it is up.
@@ -260,12 +255,6 @@ fn trace_config(
     }
 }
 
-fn made_up_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/uuid")
-        .map(|uuid| uuid.chars().filter(char::is_ascii_hexdigit).collect())
-        .unwrap_or_default()
-}
-
 /// A failure of class `configuration`.
 pub(super) fn configuration(message: String) -> StageFailure {
     StageFailure::new(Failure::Configuration, message)
@@ -281,7 +270,7 @@ pub(super) fn has_content(paths: &[String], untracked: bool) -> bool {
     untracked || !paths.is_empty()
 }
 
-/// Whether an artifact is to be made at all (facts, wire §3.1): one with nothing but excludes is tried.
+/// Whether an artifact is to be made at all (gitlab-runner, wire §3.1): one with nothing but excludes is tried.
 pub(super) fn has_artifacts(artifact: &Artifact) -> bool {
     has_content(&artifact.paths, artifact.untracked) || !artifact.exclude.is_empty()
 }
@@ -298,11 +287,10 @@ mod tests {
     use vk_hub_proto::job::{Artifact, Cache, Dependency, When};
 
     use super::*;
-    use crate::host::HostConfig;
     use crate::job::testing::{self, step};
 
     fn plan(job: CiJob) -> Plan {
-        let host = Host::new(HostConfig::default());
+        let host = Host::builder("/nowhere", "/nowhere").build();
         let context = JobContext::new(Arc::new(host), job, JobOptions::default());
         context.ok().unwrap().plan()
     }
@@ -316,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn after_script_is_skipped_when_it_is_missing_or_empty_and_a_step_is_not() {
         let mut job = testing::job();
@@ -334,7 +322,7 @@ mod tests {
         assert_eq!(with.steps, [Stage::Step("script".into())]);
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn caches_are_restored_and_saved_when_one_has_paths_or_untracked_files() {
         let cases = [
@@ -370,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn artifacts_are_downloaded_by_file_name_and_uploaded_by_when_and_content() {
         let mut job = testing::job();

@@ -1,4 +1,4 @@
-//! GitLab Runner's feature flags: the table, and what a job sets them to (facts, build §5).
+//! GitLab Runner's feature flags: the table, and what a job sets them to (gitlab-runner, build §5).
 
 use vk_hub_proto::job::variables::{Variables, parse_bool};
 
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §5.
+    /// gitlab-runner, build §5.
     #[test]
     fn a_job_sets_flags_by_gos_booleans_and_the_last_of_two_counts() {
         let (flags, warnings) = FeatureFlags::resolve(&variables(&[
@@ -229,7 +229,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §1.5.2.
+    /// gitlab-runner, build §1.5.2.
     #[test]
     fn a_flag_that_is_no_boolean_keeps_its_default_with_a_warning() {
         let (flags, warnings) = FeatureFlags::resolve(&variables(&[("FF_TIMESTAMPS", "yes")]));

@@ -7,8 +7,8 @@
 use vk_hub_proto::job::Image;
 use vk_hub_proto::job::variables::Variables;
 
-use crate::agent::ExecRequest;
-use crate::root_image::{FIND_SHELL, ProcessDefaults};
+use crate::guest::{FIND_SHELL, ProcessDefaults};
+use vk_agent_client::ExecRequest;
 
 /// How processes of the job start in its image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

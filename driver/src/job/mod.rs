@@ -2,23 +2,23 @@
 
 mod context;
 mod expand;
-pub mod feature_flags;
+pub(crate) mod feature_flags;
 mod image_process;
-mod machine;
 mod options;
+mod order;
 mod plan;
 mod printer;
 mod runner;
-pub mod script;
-pub mod settings;
-pub mod stage;
+pub(crate) mod script;
+pub(crate) mod settings;
+pub(crate) mod stage;
 mod stages;
 mod trace_writer;
 mod usage;
-pub mod variables;
+pub(crate) mod variables;
 
-pub use machine::{CancelMode, StageFailure};
 pub use options::JobOptions;
+pub use order::{CancelMode, StageFailure};
 pub use runner::{JobEvent, JobRun, RefusedJob, refuse_job, run_job};
 
 #[cfg(test)]

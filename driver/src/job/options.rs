@@ -12,6 +12,6 @@ pub struct JobOptions {
     /// A folder to keep artifacts in instead of uploading them; made when it is needed.
     pub artifacts_dir: Option<PathBuf>,
     /// Lines that the trace shows before the first step, as GitLab Runner shows where a policy's job comes from
-    /// (facts, build §1.5.3).
+    /// (gitlab-runner, build §1.5.3).
     pub notices: Vec<String>,
 }

@@ -51,11 +51,11 @@ pub(super) struct Cases {
     pub(super) on_failure: bool,
 }
 
-/// First pause between stage attempts with exponential back-off (facts, build §1.5.1).
+/// First pause between stage attempts with exponential back-off (gitlab-runner, build §1.5.1).
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
-/// Longest pause with exponential back-off (facts, build §1.5.1).
+/// Longest pause with exponential back-off (gitlab-runner, build §1.5.1).
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// Pauses without exponential back-off double from one second up to this (facts, build §1.5.1).
+/// Pauses without exponential back-off double from one second up to this (gitlab-runner, build §1.5.1).
 const LONGEST_SHORT_PAUSE: Duration = Duration::from_secs(5);
 
 impl Plan {
@@ -81,20 +81,20 @@ mod tests {
     fn pauses(exponential_backoff: bool) -> Vec<u64> {
         let plan = Plan {
             exponential_backoff,
-            ..crate::job::machine::tests::plan()
+            ..crate::job::order::tests::plan()
         };
         (1..=8)
             .map(|failed| plan.retry_pause(failed).as_secs())
             .collect()
     }
 
-    /// Facts, build §1.5.1.
+    /// gitlab-runner, build §1.5.1.
     #[test]
     fn exponential_pauses_double_up_to_five_minutes() {
         assert_eq!(pauses(true), [5, 10, 20, 40, 80, 160, 300, 300]);
     }
 
-    /// Facts, build §1.5.1.
+    /// gitlab-runner, build §1.5.1.
     #[test]
     fn other_pauses_double_up_to_five_seconds() {
         assert_eq!(pauses(false), [1, 2, 4, 5, 5, 5, 5, 5]);

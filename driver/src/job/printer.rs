@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use super::context::JobContext;
-use super::machine::StageFailure;
+use super::order::StageFailure;
 use super::stage::Stage;
 use super::stages::StageOutput;
-use crate::output::{JOB_STREAM, OWN_STREAM, Stream, StreamKind, Trace, TraceConfig, lines};
 use vk_hub_proto::job::Failure;
+use vk_trace::{JOB_STREAM, OWN_STREAM, Stream, StreamKind, Trace, TraceConfig, lines};
 
 /// Writes one job's trace.
 pub(super) struct Printer {
@@ -36,7 +36,7 @@ impl Printer {
         }
     }
 
-    /// The lines before the first stage (facts, build §1.9.2).
+    /// The lines before the first stage (gitlab-runner, build §1.9.2).
     pub(super) fn header(&mut self, context: &JobContext) {
         let changed = context.environment.flags().changed();
         let flags: Vec<String> = changed.map(|(name, on)| format!("{name}:{on}")).collect();
@@ -111,7 +111,7 @@ impl Printer {
         }
     }
 
-    /// The last line (facts, build §1.9.4). It comes from a logger of its own, so on a line of its own.
+    /// The last line (gitlab-runner, build §1.9.4). It comes from a logger of its own, so on a line of its own.
     pub(super) fn final_line(&mut self, failure: Option<&StageFailure>) {
         let now = SystemTime::now();
         if let Some(own) = self.own.take() {
@@ -214,7 +214,7 @@ mod tests {
         printer.end(&Stage::PrepareScript);
     }
 
-    /// Facts, build §1.9.2.
+    /// gitlab-runner, build §1.9.2.
     #[test]
     fn the_greeting_names_the_flags_that_differ_from_their_defaults() {
         let running = format!(
@@ -233,7 +233,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §1.2.1, build §1.9.2, build §1.9.3 and build §6.7: marker, title, output with what was held
+    /// gitlab-runner, build §1.2.1, build §1.9.2, build §1.9.3 and build §6.7: marker, title, output with what was held
     /// back, marker.
     #[test]
     fn a_stage_is_marker_title_output_marker() {
@@ -249,7 +249,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §1.9.3.
+    /// gitlab-runner, build §1.9.3.
     #[test]
     fn a_gitlab_without_sections_gets_titles_alone() {
         let mut printer = printer(false, false);
@@ -261,7 +261,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §1.9.4.
+    /// gitlab-runner, build §1.9.4.
     #[test]
     fn the_last_line_says_how_the_job_ended() {
         for (failure, line) in [

@@ -1,4 +1,4 @@
-//! The loop around the stage machine: clocks, channels, the trace's writer (facts, build §1.1).
+//! The loop around the stage machine: clocks, channels, the trace's writer (gitlab-runner, build §1.1).
 //!
 //! One task owns the machine, the trace and its writer. A stage runs as a task of its own and sends what it reads
 //! over a bounded channel, which is read only while little of the trace waits to be written: a slow reader of the
@@ -14,9 +14,7 @@ use vk_hub_proto::job::{CiJob, Failure, JobResult};
 
 use super::JobOptions;
 use super::context::JobContext;
-use super::machine::{
-    CancelMode, Effect, Event, JobEnd, JobMachine, Notice, StageFailure, StopMode,
-};
+use super::order::{CancelMode, Effect, Event, JobEnd, JobMachine, Notice, StageFailure, StopMode};
 use super::printer::{Printer, masked};
 use super::stage::Stage;
 use super::stages::{self, Moment, StageIo, StageOutput};
@@ -24,7 +22,7 @@ use super::trace_writer::{TraceLost, TraceWriter};
 use super::usage::UsageMeter;
 use crate::guest::Guest;
 use crate::host::Host;
-use crate::output::TraceConfig;
+use vk_trace::TraceConfig;
 
 /// Bytes of trace that may wait to be written before the running stage is held back.
 const TRACE_BACKLOG: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! The stages of a job, their names and titles (facts, build §1.2).
+//! The stages of a job, their names and titles (gitlab-runner, build §1.2).
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use vk_hub_proto::job::Step;
 /// One stage. Their order is the job's, save that [`Stage::ClearWorktree`] runs between two attempts at
 /// [`Stage::GetSources`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// The VM is made and booted.
     PrepareExecutor,
     /// The guest's shell runs for the first time.
@@ -41,7 +41,7 @@ const AFTER_SCRIPT: &str = "after_script";
 
 impl Stage {
     /// The stages of the job's steps in order, `after_script` left out.
-    pub fn of_steps(steps: &[Step]) -> impl Iterator<Item = Self> {
+    pub(crate) fn of_steps(steps: &[Step]) -> impl Iterator<Item = Self> {
         steps
             .iter()
             .filter(|step| step.name != AFTER_SCRIPT)
@@ -50,7 +50,7 @@ impl Stage {
 
     /// The name in section markers and messages.
     #[must_use]
-    pub fn name(&self) -> Cow<'static, str> {
+    pub(crate) fn name(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::PrepareExecutor => "prepare_executor",
             Self::PrepareScript => "prepare_script",
@@ -70,7 +70,7 @@ impl Stage {
 
     /// The title printed at the stage's start.
     #[must_use]
-    pub fn title(&self) -> Cow<'static, str> {
+    pub(crate) fn title(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::PrepareExecutor => "Preparing the \"vk\" executor",
             Self::PrepareScript => "Preparing environment",
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.
+    /// gitlab-runner, build §1.2.
     #[test]
     fn stages_have_gitlab_runners_names_and_titles() {
         for (stage, name, title) in [
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.2.
+    /// gitlab-runner, build §1.2.
     #[test]
     fn a_step_gives_its_stage_a_lowercased_name() {
         let stage = Stage::Step("Release".into());

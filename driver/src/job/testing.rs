@@ -1,4 +1,4 @@
-//! The reference context of the facts' examples (facts, build §0.4).
+//! The context of GitLab Runner's examples (gitlab-runner, build §0.4).
 
 use vk_hub_proto::job::{CiJob, JobInfo, RefType, Sources, Step, TraceOptions, Variable};
 

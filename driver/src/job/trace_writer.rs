@@ -5,7 +5,7 @@ use std::io;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::machine::CancelMode;
+use super::order::CancelMode;
 use super::printer::Printer;
 
 /// Why a trace is not whole.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use vk_driver::check::{Check, Verdict, check_host};
+use vk_driver::{Check, Verdict};
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -25,14 +25,14 @@ pub(crate) async fn run(host: &HostArgs, args: &CheckArgs) -> Status {
         Ok(host) => host,
         Err(status) => return status,
     };
-    let checks = check_host(&host).await;
+    let checks = vk_driver::check(&host).await;
     let can_run = checks.iter().all(|check| check.verdict != Verdict::Missing);
     let text = if args.json {
         json(&checks, can_run)
     } else {
         lines(&checks)
     };
-    // A reader that closed early has seen enough.
+    // A reader may close its end early.
     let _ = io::stdout().write_all(text.as_bytes());
     if can_run {
         exit::SUCCESS

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWrite;
-use vk_driver::host::Host;
-use vk_driver::job::feature_flags::{FeatureFlag, FeatureFlags};
-use vk_driver::job::{JobEvent, JobOptions, JobRun, RefusedJob, StageFailure, refuse_job, run_job};
-use vk_driver::output::TraceConfig;
+use vk_driver::{
+    FeatureFlag, FeatureFlags, Host, JobEvent, JobOptions, JobRun, RefusedJob, StageFailure,
+    refuse_job, run_job,
+};
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
 use vk_hub_proto::job::{CiJob, JobResult};
+use vk_trace::TraceConfig;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -131,7 +132,7 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    // A refusal is told as the job wants its trace.
+    // A refusal has the form that the job asks for in its trace.
     let (flags, _) = FeatureFlags::resolve(&response.expanded_variables());
     let trace = TraceConfig {
         secrets: response.secrets(),
@@ -212,7 +213,7 @@ async fn run_loaded(
     trace: &mut (dyn AsyncWrite + Send + Unpin),
 ) -> io::Result<JobResult> {
     let cancel = signals::cancels()?;
-    // The trace may go to the same terminal: it has nothing to say while the VM boots.
+    // The trace may go to the same terminal: nothing is written to it while the VM boots.
     let mut progress = None;
     let mut observer = |event| {
         progress = match event {
@@ -241,7 +242,7 @@ async fn run_loaded(
     })
 }
 
-/// Where the result goes; opened before the job runs, so that an hour's job is not run for nothing.
+/// Where the result goes; opened before the job runs, so that no job runs whose result cannot be written.
 enum ResultFile {
     /// A file: written whole or not at all.
     Draft(NamedTempFile, PathBuf),

@@ -15,6 +15,6 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 
 /// Checks the name of a platform.
 fn parse_platform(text: &str) -> Result<String, String> {
-    vk_driver::image::check_platform(text).map_err(|error| error.to_string())?;
+    vk_oci::check_platform(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }

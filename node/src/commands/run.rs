@@ -6,11 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use tokio::sync::mpsc;
-use vk_driver::agent::{Stdin, TerminalSize};
-use vk_driver::command::{CommandEnd, CommandIo, CommandSpec, run_command};
-use vk_driver::image::{PullEvent, PullPolicy, PullRequest};
-use vk_driver::report::chain;
-use vk_driver::size::SizeRequest;
+use vk_agent_client::{Stdin, TerminalSize};
+use vk_driver::{CommandEnd, CommandIo, CommandSpec, SizeRequest, run_command};
+use vk_oci::{PullEvent, PullPolicy, PullRequest};
+use vk_text::chain;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -73,7 +72,7 @@ fn parse_folder(text: &str) -> Result<String, String> {
 }
 
 fn parse_memory(text: &str) -> Result<u32, String> {
-    vk_driver::job::settings::memory_mib(text)
+    vk_text::memory_mib(text)
         .ok_or_else(|| "expected a whole number followed by G or M, such as 2G or 512M".to_owned())
 }
 
@@ -134,7 +133,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         pulling: &|event| progress.show(&event),
         booted: &mut || {
             progress.clear();
-            // Not before: until then Ctrl-C is for vk.
+            // Not before the VM is up: until then Ctrl-C ends vk.
             raw = terminal.as_ref().and_then(|terminal| terminal.raw().ok());
         },
     };
@@ -168,7 +167,7 @@ impl StartProgress {
         }
     }
 
-    /// An image that is there needs no words.
+    /// Nothing is shown for an image that is there.
     fn show(&self, event: &PullEvent<'_>) {
         if matches!(event, PullEvent::Pulling { .. } | PullEvent::Waiting) {
             self.is_pulling.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! `executor_opts` of an image: what is not known there is remembered, for the job then fails (facts, wire §1.8.2).
+//! `executor_opts` of an image: what is not known there is remembered, for the job then fails (gitlab-runner, wire
+//! §1.8.2).
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! GitLab's job response: what `POST /api/v4/jobs/request` answers (facts, wire §1.8).
+//! GitLab's job response: what `POST /api/v4/jobs/request` answers (gitlab-runner, wire §1.8).
 //!
 //! Every field is optional, `null` means absent, and what is not known is ignored. Fields that vk makes no use of are
 //! not read at all.

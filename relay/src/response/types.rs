@@ -1,4 +1,4 @@
-//! The response's types, field by field (facts, wire §1.8).
+//! The response's types, field by field (gitlab-runner, wire §1.8).
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ pub struct JobResponse {
     /// What concerns the runner.
     #[serde(deserialize_with = "lenient::object")]
     pub runner_info: RunnerInfo,
-    /// Whether there are `inputs`, a feature that vk does not advertise (facts, wire §1.8.5).
+    /// Whether there are `inputs`, a feature that vk does not advertise (gitlab-runner, wire §1.8.5).
     #[serde(rename = "inputs", deserialize_with = "lenient::holds_anything")]
     pub has_inputs: bool,
     /// Variables, in order.
@@ -56,7 +56,7 @@ pub struct JobResponse {
     /// Earlier jobs whose artifacts to download.
     #[serde(deserialize_with = "lenient::objects")]
     pub dependencies: Vec<Dependency>,
-    /// What GitLab wants or can do (facts, wire §1.8.3).
+    /// What GitLab wants or can do (gitlab-runner, wire §1.8.3).
     #[serde(deserialize_with = "lenient::object")]
     pub features: Features,
     /// Whether there are `secrets`, a feature that vk does not advertise.

@@ -30,7 +30,7 @@ pub(super) fn cache(
     let raw_fallback_keys: Vec<String> = cache
         .fallback_keys
         .iter()
-        // GitLab Runner expands these twice (facts, wire §4.3).
+        // GitLab Runner expands these twice (gitlab-runner, wire §4.3).
         .map(|key| context.variables.expand(&context.variables.expand(key)))
         .filter(|key| !key.is_empty())
         .collect();

@@ -32,7 +32,7 @@ pub enum Refusal {
     /// An image has `executor_opts` that are not known, in GitLab Runner's words, a line each.
     #[error("{0}")]
     ExecutorOptions(String),
-    /// No shell can hold a NUL.
+    /// A shell's text has no NUL.
     #[error("{place} contains a NUL character, which no shell can hold: remove it")]
     Nul {
         /// Where it stands, such as `variable "X"`.
@@ -46,7 +46,7 @@ pub enum Refusal {
         /// The variable's name.
         key: String,
     },
-    /// A cache goes a way that is none.
+    /// A cache's policy is none of those that exist.
     #[error("unknown cache policy {policy} for {key}")]
     CachePolicy {
         /// The policy, expanded.
@@ -64,7 +64,7 @@ pub enum Refusal {
         /// What may stand there.
         known: &'static str,
     },
-    /// A port is no port.
+    /// A port is not in its range.
     #[error("`{path}` is {number}: a port is a number from 1 to 65535")]
     Port {
         /// Where in the JSON.

@@ -1,4 +1,4 @@
-//! Images of the job and its services (facts, wire §1.8.2; aliases: wire §5.3).
+//! Images of the job and its services (gitlab-runner, wire §1.8.2; aliases: wire §5.3).
 
 use vk_hub_proto::job::Image;
 
@@ -47,8 +47,8 @@ pub(super) fn image(image: response::Image, path: &str) -> Result<Image, Refusal
     })
 }
 
-/// Refuses options that are not known, in GitLab Runner's words (facts, wire §1.8.2 and wire §5.7), the job's image
-/// first.
+/// Refuses options that are not known, in GitLab Runner's words (gitlab-runner, wire §1.8.2 and wire §5.7), the job's
+/// image first.
 pub(super) fn check_executor_options<'i>(
     images: impl IntoIterator<Item = &'i response::Image>,
 ) -> Result<(), Refusal> {

@@ -14,7 +14,7 @@ use super::sources::{origin, sources, without_credentials};
 use super::variables::{check, short_masked_values, variables};
 use crate::response::{self, JobResponse};
 
-/// A job's limit in seconds when GitLab sets none (facts, wire §1.8.1).
+/// A job's limit in seconds when GitLab sets none (gitlab-runner, wire §1.8.1).
 const DEFAULT_TIMEOUT_SECS: u64 = 7200;
 
 /// The step that a job's `script` is.
@@ -102,7 +102,7 @@ pub fn translate(response: JobResponse, options: &Options) -> Result<Translated,
     })
 }
 
-/// `secrets` and `run` are not built (facts, wire §1.8.6 and wire §1.8.4), nor are options of other executors.
+/// `secrets` and `run` are not built (gitlab-runner, wire §1.8.6 and wire §1.8.4), nor are options of other executors.
 fn check_supported(response: &JobResponse) -> Result<(), Refusal> {
     if response.has_secrets {
         return Err(Refusal::Secrets);
@@ -155,7 +155,7 @@ fn steps(steps: Option<Vec<response::Step>>) -> Result<Vec<Step>, TranslateError
             let place = || format!("the script of step {:?}", step.name);
             check_script(&step.script, place)?;
             Ok(Step {
-                // GitLab Runner reads it nowhere (facts, build §1.2).
+                // GitLab Runner reads it nowhere (gitlab-runner, build §1.2).
                 when: when(&step.when, String::new).unwrap_or_default(),
                 name: or_else_named(step.name, DEFAULT_STEP),
                 script: step.script,
@@ -182,7 +182,7 @@ fn check_script(script: &[String], place: impl FnOnce() -> String) -> Result<(),
     Ok(())
 }
 
-/// When something applies; an empty word means on success (facts, build §1.2.2).
+/// When something applies; an empty word means on success (gitlab-runner, build §1.2.2).
 pub(super) fn when(when: &str, path: impl FnOnce() -> String) -> Result<When, Refusal> {
     match when {
         "" | "on_success" => Ok(When::OnSuccess),

@@ -1,4 +1,4 @@
-//! What the trace says of a job that a security policy brought (facts, build §1.5.3).
+//! What the trace says of a job that a security policy brought (gitlab-runner, build §1.5.3).
 
 use crate::response::PolicyOptions;
 
@@ -43,7 +43,7 @@ mod tests {
         )
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn a_job_of_a_policy_says_so_and_whose_variables_count() {
         let first = "Job triggered by policy \"Scan all\".";

@@ -6,7 +6,7 @@ use super::error::Refusal;
 use super::options::{Options, Runner};
 use crate::response;
 
-/// Masked values shorter than this, in bytes, are warned of: they mask innocent text (F6).
+/// Masked values shorter than this, in bytes, are warned of: they mask innocent text.
 const SHORT_MASKED_VALUE: usize = 4;
 
 pub(super) fn variable(variable: response::Variable) -> Variable {

@@ -5,7 +5,7 @@ use vk_hub_proto::job::variables::{Variables, expand};
 
 use super::input::Input;
 
-/// Expands a text and a list of variables, made from `bytes`, and compares with the rules of facts, build §4.3.
+/// Expands a text and a list of variables, made from `bytes`, and compares with the rules of gitlab-runner, build §4.3.
 pub fn expansion(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let list: Vec<Variable> = (0..input.below(8))
@@ -42,7 +42,7 @@ pub fn expansion(bytes: &[u8]) {
     }
 }
 
-/// What `name` stands for: the table in facts, build §4.3, row by row.
+/// What `name` stands for: the table in gitlab-runner, build §4.3, row by row.
 fn referenced(list: &[Variable], name: &str) -> String {
     if name == "$" {
         return "$".to_owned();

@@ -7,7 +7,7 @@ use vk_hub_proto::job::{CiJob, Failure};
 /// Parses `bytes` as GitLab's job response and translates it.
 ///
 /// Nothing panics, errors can be printed, and a job that comes out is whole: it survives the wire, no shell
-/// chokes on it, and its cache keys stay below their root (facts, wire §8.7).
+/// chokes on it, and its cache keys stay below their root (gitlab-runner, wire §8.7).
 pub fn job_response(bytes: &[u8]) {
     let response = match response::parse(bytes) {
         Ok(response) => response,
@@ -66,7 +66,7 @@ fn check(job: &CiJob) {
     }
 }
 
-/// A key is empty or a relative path within its root (facts, wire §8.7).
+/// A key is empty or a relative path within its root (gitlab-runner, wire §8.7).
 fn assert_safe_key(key: &str) {
     assert!(
         key.is_empty()

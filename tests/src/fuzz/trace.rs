@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use vk_driver::output::{JOB_STREAM, OWN_STREAM, StreamKind, Trace, TraceConfig};
+use vk_trace::{JOB_STREAM, OWN_STREAM, StreamKind, Trace, TraceConfig};
 
 use super::input::Input;
 
-/// Bytes of a time stamp's header (facts, build §6.5).
+/// Bytes of a time stamp's header (gitlab-runner, build §6.5).
 const HEADER: usize = 32;
 
 const STREAMS: [(u8, StreamKind); 3] = [
@@ -18,9 +18,9 @@ const STREAMS: [(u8, StreamKind); 3] = [
 /// Writes texts that `bytes` describe to three streams, and checks what the trace promises:
 ///
 /// * text cut into writes comes out as the whole text does,
-/// * no secret is in what comes out (F1),
-/// * without the stamps, the lines of a stream are its text (F23),
-/// * a trace cut at its limit is a piece of the whole one with the notice behind it (F17).
+/// * no secret is in what comes out,
+/// * without the stamps, the lines of a stream are its text,
+/// * a trace cut at its limit is a piece of the whole one with the notice behind it.
 pub fn trace(bytes: &[u8]) {
     let case = Case::read(bytes);
     let texts = case.whole();
@@ -144,7 +144,7 @@ fn valid(output: Vec<u8>) -> String {
 }
 
 /// Between the masks stands no secret: no value without the white space around it, and no line of 8 bytes or more
-/// of a value of several (facts, build §6.2; golden job 09).
+/// of a value of several (gitlab-runner, build §6.2; golden job 09).
 fn assert_hidden(output: &str, secrets: &[String]) {
     for value in secrets.iter().map(|secret| secret.trim()) {
         let lines = value.lines().map(str::trim).filter(|line| line.len() >= 8);

@@ -1,4 +1,4 @@
-//! Artifacts: what GitLab does with a well-formed call (facts, wire §1.14 and wire §1.15).
+//! Artifacts: what GitLab does with a well-formed call (gitlab-runner, wire §1.14 and wire §1.15).
 
 use super::{Answer, Exchange, JobRecord, Shared};
 use crate::http::locked;

@@ -1,8 +1,8 @@
 //! A GitLab that is told what to do: the runner API over HTTP, with or without TLS, and the repositories behind it.
 //!
-//! Its answers are those of `facts` and `golden/wire`; [`Fault`]s make it misbehave. What it can so far is artifacts and
-//! clones. It also plays the object storage that GitLab sends clients on to: below `/storage/` it takes and gives files
-//! without a token.
+//! Its answers are those of docs/gitlab-runner and `golden/wire`; [`Fault`]s make it misbehave. What it can so far is
+//! artifacts and clones. It also plays the object storage that GitLab sends clients on to: below `/storage/` it takes
+//! and gives files without a token.
 
 mod artifacts;
 mod faults;

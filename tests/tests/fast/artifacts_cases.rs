@@ -9,13 +9,13 @@ use std::path::Path;
 use serde_json::json;
 use tempfile::TempDir;
 use vk_archive::{Event, Format, Level, Request, Selection, WriteError, select, write};
-use vk_driver::artifacts::{GitLab as Client, Upload};
-use vk_driver::cache::tag;
-use vk_driver::notes::Notes;
-use vk_driver::spool::Spool;
 use vk_gitlab::response::parse;
 use vk_gitlab::translate::{Options, translate};
 use vk_tests::gitlab::GitLab;
+use vk_transfer::Notes;
+use vk_transfer::Spool;
+use vk_transfer::tag;
+use vk_transfer::{GitLab as Client, Upload};
 
 const ALL: [Format; 5] = [
     Format::Zip,
@@ -59,7 +59,7 @@ fn packed(selection: &Selection, format: Format) -> (Result<Vec<u8>, WriteError>
     (written.map(|_| bytes), lines)
 }
 
-/// F51: what cannot be read is named with the reason, whatever the format; root is refused by the kernel alone.
+/// What cannot be read is named with the reason, whatever the format; root is refused by the kernel alone.
 #[test]
 fn f51_an_unreadable_file_is_named_with_the_reason() {
     // Write-only, with a size of its own.
@@ -78,7 +78,7 @@ fn f51_an_unreadable_file_is_named_with_the_reason() {
     }
 }
 
-/// F51: a file that is gone or has become something else is named; one that shrank goes as it is.
+/// A file that is gone or has become something else is named; one that shrank goes as it is.
 #[test]
 fn f51_files_that_change_meanwhile_break_no_archive() {
     for format in [Format::Zip, Format::ZipZstd, Format::TarZstd, Format::Gzip] {
@@ -123,7 +123,7 @@ fn odd_names() -> Vec<String> {
     names
 }
 
-/// F53: a gzip's header holds clean text only, its content is the file's.
+/// A gzip's header holds clean text only, its content is the file's.
 #[test]
 fn f53_odd_names_make_a_clean_gzip_header_and_keep_the_content() {
     for name in odd_names() {
@@ -146,7 +146,7 @@ fn f53_odd_names_make_a_clean_gzip_header_and_keep_the_content() {
     }
 }
 
-/// F53: nor does a file's name leave its place in an upload's form.
+/// Nor does a file's name leave its place in an upload's form.
 #[tokio::test]
 async fn f53_odd_names_stay_within_the_forms_header() {
     let server = GitLab::start();
@@ -187,7 +187,7 @@ async fn f53_odd_names_stay_within_the_forms_header() {
     }
 }
 
-/// F54: patterns are doublestar's, after their paths were cleaned.
+/// Patterns are doublestar's, after their paths were cleaned.
 #[test]
 fn f54_patterns_choose_as_doublestar_does() {
     let root = tree(&[
@@ -227,7 +227,7 @@ fn f54_patterns_choose_as_doublestar_does() {
     }
 }
 
-/// F56: the project's folder is resolved once: a link in its place, or above it, changes nothing.
+/// The project's folder is resolved once: a link in its place, or above it, changes nothing.
 #[test]
 fn f56_a_project_below_a_link_is_the_project() {
     let real = tree(&[("builds/p/kept/f", ""), ("builds/x", "")]);
@@ -254,7 +254,7 @@ fn f56_a_project_below_a_link_is_the_project() {
     }
 }
 
-/// F57: keys are shown cleaned and stored as digests: no two that differ meet, and none leaves its place.
+/// Keys are shown cleaned and stored as digests: no two that differ meet, and none leaves its place.
 #[test]
 fn f57_odd_keys_are_cleaned_and_never_meet() {
     let long = "k".repeat(600);

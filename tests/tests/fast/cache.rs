@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
-use vk_driver::cache::{CacheError, CacheStore, Stored, Telling, repository, tag};
-use vk_driver::notes::Notes;
-use vk_driver::registry::{RegistryClient, RegistryErrorKind, RegistryOptions, Repository};
-use vk_driver::report::chain;
-use vk_driver::spool::Spool;
+use vk_oci::{RegistryClient, RegistryErrorKind, RegistryOptions, Repository};
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::Image;
 use vk_tests::registry::{Demands, Registry, impatient};
+use vk_text::chain;
+use vk_transfer::Notes;
+use vk_transfer::Spool;
+use vk_transfer::{CacheError, CacheStore, Stored, Telling, repository, tag};
 
 /// A GitLab with a port, whose colon no repository's name may hold.
 const GITLAB: &str = "https://GitLab.example.com:8443/";
@@ -411,7 +411,7 @@ async fn told<T>(work: impl AsyncFnOnce(Telling<'_>) -> T) -> (T, Vec<String>) {
     tokio::join!(work, collect)
 }
 
-/// Facts, wire §3.5.
+/// gitlab-runner, wire §3.5.
 #[tokio::test]
 async fn what_is_moved_is_told_and_an_unchanged_cache_moves_nothing() {
     let registry = Registry::start();

@@ -1,8 +1,7 @@
-//! Each section of GitLab Runner's facts that the job side follows is named in the code and in a test.
+//! The sections of `docs/gitlab-runner`, and who cites them.
 //!
-//! Comments cite the two documents: build (stages, scripts, sources, variables, logger) and wire (network, archives,
-//! caches), each section as `facts,`, its document's name, `§` and its number. So whoever reads a fact finds its code,
-//! and by the same citation its tests.
+//! Comments cite a section as `gitlab-runner,`, its document's name, `§` and its number; further ones behind it in the
+//! same comment leave the first word out. So whoever reads a section finds its code, and its tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,96 +11,85 @@ use std::path::{Path, PathBuf};
 
 use vk_tests::vk::workspace;
 
-/// Sections whose rules are built.
-const BUILT: [(&str, &[&str]); 2] = [
-    (
-        "build",
-        &[
-            "0.2", "0.3", "1.1", "1.2", "1.2.1", "1.2.2", "1.3", "1.5.1", "1.5.2", "1.5.3", "1.6",
-            "1.7", "1.8", "1.9.1", "1.9.2", "1.9.3", "1.9.4", "1.10", "2.1", "2.2", "2.3.1",
-            "2.3.2", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10", "3.1", "3.2", "3.3",
-            "3.4.1", "3.4.2", "3.5", "3.6", "3.7", "3.8", "4.1", "4.2", "4.3", "4.4", "4.5", "4.6",
-            "5", "6.1", "6.2", "6.3", "6.4", "6.5", "6.6", "6.7",
-        ],
-    ),
-    (
-        "wire",
-        &[
-            "1.1", "1.2", "1.3", "1.4", "1.8.1", "1.8.2", "1.8.3", "1.8.4", "1.8.5", "1.8.6",
-            "1.8.7", "1.12", "1.13", "1.14", "1.15", "3.1", "3.2", "3.3", "3.4", "3.4.1", "3.4.2",
-            "3.4.3", "3.4.4", "3.4.5", "3.5", "3.6", "4.1", "4.3", "4.4", "4.5", "4.6", "4.7",
-            "5.1", "5.2", "5.3", "5.7",
-        ],
-    ),
-];
+/// The documents; each is a row of files by chapter.
+const DOCUMENTS: [&str; 2] = ["build", "wire"];
 
-/// Sections of nothing but examples: only tests have a use for them.
-const EXAMPLES: [(&str, &[&str]); 2] = [
-    ("build", &["0.4", "1.11", "2.11"]),
-    (
-        "wire",
-        &["8.1", "8.4", "8.5", "8.6", "8.7", "8.8", "8.9", "8.10"],
-    ),
-];
+/// A section of a document.
+#[derive(Debug)]
+struct Section {
+    document: &'static str,
+    number: String,
+    /// Whether it holds nothing but examples: only tests have a use for those.
+    is_example: bool,
+}
 
-/// Sections that are not built, and why.
-const LEFT_OUT: [(&str, &[&str], &str); 17] = [
-    ("build", &["0.1", "8"], "about the document"),
-    ("build", &["7"], "repeats what the other sections say"),
-    (
-        "build",
-        &["1.4"],
-        "a VM that does not start ends the job as `system`: GitLab's `retry` starts another",
-    ),
-    (
-        "build",
-        &["2.3.3"],
-        "a cache's metadata go to the agent in a message, not in a dot-env file",
-    ),
-    (
-        "build",
-        &["3.4.3", "3.9"],
-        "git runs on the host: there is no script of it, and no `git clone`",
-    ),
-    ("wire", &["1.5"], "1.14 and 1.15 are the two calls of a job"),
-    (
-        "wire",
-        &["1.6", "1.7", "1.9", "1.10", "1.11"],
-        "asking GitLab for jobs and reporting them belongs to a daemon",
-    ),
-    (
-        "wire",
-        &[
-            "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9",
-        ],
-        "so do poll loop, configuration, signals and metrics",
-    ),
-    (
-        "wire",
-        &["3.7"],
-        "vk makes no statements of provenance; a warning says so",
-    ),
-    ("wire", &["4.2"], "about GitLab's server alone"),
-    (
-        "wire",
-        &["4.8", "4.9", "4.10"],
-        "caches are in an OCI registry or on the host, not in object storage",
-    ),
-    ("wire", &["5.4", "5.5", "5.6"], "services do not run"),
-    ("wire", &["6"], "jobs of the Job Router belong to a daemon"),
-    (
-        "wire",
-        &["7.1", "7.2", "7.3", "7.4", "7.5"],
-        "repeats chapter 6 of build",
-    ),
-    ("wire", &["7.6"], "there is no step-runner"),
-    (
-        "wire",
-        &["8.2", "8.3", "8.11", "8.12"],
-        "checklists of what a daemon does",
-    ),
-    ("wire", &["9"], "repeats what the other sections say"),
-];
+impl Section {
+    fn is_cited_as(&self, citation: &Citation) -> bool {
+        citation.document == self.document && is_part(&citation.section, &self.number)
+    }
+}
+
+/// The pages of `document` below `docs/gitlab-runner`.
+fn pages(document: &str) -> Vec<PathBuf> {
+    let folder = workspace().join("docs/gitlab-runner");
+    let mut pages: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+            name.strip_prefix(document)
+                .is_some_and(|rest| rest.starts_with(['-', '.']))
+        })
+        .collect();
+    pages.sort();
+    pages
+}
+
+/// The sections of a page, in its order.
+fn page_sections(document: &'static str, text: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        // The page's title has one `#`, a chapter two.
+        let Some(heading) = line.strip_prefix("##").filter(|_| !is_code) else {
+            continue;
+        };
+        let depth = heading.chars().take_while(|letter| *letter == '#').count();
+        let (number, title) = heading[depth..].trim().split_once(' ').unwrap_or_default();
+        let parts: Vec<_> = number.split('.').map(str::parse::<u8>).collect();
+        assert!(
+            parts.len() == depth + 1 && parts.iter().all(Result::is_ok) && !title.is_empty(),
+            "{document}: a heading is its number, as deep as its `#`, and words: {line}"
+        );
+        let is_example = title.contains("(examples)")
+            || sections
+                .iter()
+                .any(|section| section.is_example && is_part(number, &section.number));
+        sections.push(Section {
+            document,
+            number: number.to_owned(),
+            is_example,
+        });
+    }
+    sections
+}
+
+fn all_sections() -> Vec<Section> {
+    let of = |document| {
+        pages(document)
+            .into_iter()
+            .flat_map(move |page| page_sections(document, &fs::read_to_string(page).unwrap()))
+    };
+    DOCUMENTS.into_iter().flat_map(of).collect()
+}
+
+/// Whether `section` is `whole` or lies within it.
+fn is_part(section: &str, whole: &str) -> bool {
+    section
+        .strip_prefix(whole)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
 
 /// A source file.
 struct Source {
@@ -111,12 +99,15 @@ struct Source {
 }
 
 /// A citation of a section.
+#[derive(Debug)]
 struct Citation {
     document: String,
     section: String,
     /// Whether a test cites it.
     in_test: bool,
     path: PathBuf,
+    /// Whether its comment names GitLab Runner before it.
+    is_named: bool,
 }
 
 /// All sources below `folder` but this one.
@@ -180,113 +171,97 @@ fn test_modules(sources: &[Source]) -> Vec<PathBuf> {
     found
 }
 
-/// The citations of `source`, and the sections that it cites without a document.
-fn citations(source: &Source, all_is_test: bool) -> (Vec<Citation>, Vec<String>) {
-    let (test_lines, _) = test_parts(&source.text);
-    let (mut found, mut bare) = (Vec::new(), Vec::new());
-    for (number, line) in source.text.lines().enumerate() {
-        for (at, _) in line.match_indices('§') {
-            let section: String = line[at + '§'.len_utf8()..]
-                .chars()
-                .take_while(|letter| letter.is_ascii_digit() || *letter == '.')
-                .collect();
-            let section = section.trim_end_matches('.');
-            if section.is_empty() {
-                continue;
+/// The comments of `text`, each as one line, with the number of its first line.
+fn comments(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (number, line) in text.lines().enumerate() {
+        let (code, comment) = line.split_once("//").unwrap_or((line, ""));
+        let words = comment.trim_start_matches(['/', '!']).trim();
+        match found.last_mut() {
+            Some((_, comment)) if goes_on && code.trim().is_empty() => {
+                comment.push(' ');
+                comment.push_str(words);
             }
-            let before = line[..at].trim_end_matches(' ');
-            match ["build", "wire", "fleet"]
-                .iter()
-                .find(|name| before.ends_with(**name))
-            {
-                None => bare.push(format!("{}:{}", source.path.display(), number + 1)),
-                Some(document) => found.push(Citation {
-                    document: (*document).to_owned(),
-                    section: section.to_owned(),
-                    in_test: all_is_test || test_lines.contains(&number),
-                    path: source.path.clone(),
-                }),
-            }
+            _ => found.push((number, words.to_owned())),
         }
+        goes_on = code.trim().is_empty() && !comment.is_empty();
     }
-    (found, bare)
+    found
 }
 
-fn all_citations() -> (Vec<Citation>, Vec<String>) {
+/// The document and the section of each `§` in `text`; an empty document where none is named.
+fn references(text: &str) -> Vec<(usize, &str, &str)> {
+    let mut found = Vec::new();
+    for (at, sign) in text.match_indices('§') {
+        let behind = &text[at + sign.len()..];
+        let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+        let end = behind
+            .find(|letter| !is_number(letter))
+            .unwrap_or(behind.len());
+        let section = behind[..end].trim_end_matches('.');
+        if section.is_empty() {
+            continue;
+        }
+        let document = text[..at].strip_suffix(' ').and_then(|before| {
+            let name = before.rsplit([' ', '(']).next()?;
+            DOCUMENTS.contains(&name).then_some(name)
+        });
+        found.push((at, document.unwrap_or_default(), section));
+    }
+    found
+}
+
+fn citations(source: &Source, all_is_test: bool) -> Vec<Citation> {
+    let (test_lines, _) = test_parts(&source.text);
+    let mut found = Vec::new();
+    for (number, comment) in comments(&source.text) {
+        for (at, document, section) in references(&comment) {
+            found.push(Citation {
+                document: document.to_owned(),
+                section: section.to_owned(),
+                in_test: all_is_test || test_lines.contains(&number),
+                path: source.path.clone(),
+                is_named: comment[..at].contains("gitlab-runner, "),
+            });
+        }
+    }
+    found
+}
+
+fn all_citations() -> Vec<Citation> {
     let mut all = Vec::new();
     for part in [
-        "agent", "archive", "driver", "hub", "node", "relay", "tests",
+        "agent", "archive", "driver", "fuzz", "hub", "node", "relay", "tests",
     ] {
         sources(&workspace().join(part), &mut all);
     }
     let modules = test_modules(&all);
-    let (mut found, mut bare) = (Vec::new(), Vec::new());
-    for source in &all {
-        let stem = source.path.with_extension("");
-        let is_test = source.path.iter().any(|part| part == "tests")
-            || modules.iter().any(|module| stem.starts_with(module));
-        let (more, more_bare) = citations(source, is_test);
-        found.extend(more);
-        bare.extend(more_bare);
-    }
-    (found, bare)
-}
-
-/// Every section that is listed here, with its document.
-fn listed() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let lists = BUILT.into_iter().chain(EXAMPLES);
-    let left_out = LEFT_OUT.into_iter().map(|(name, list, _)| (name, list));
-    lists
-        .chain(left_out)
-        .flat_map(|(name, list)| list.iter().map(move |section| (name, *section)))
-}
-
-fn is_part(section: &str, whole: &str) -> bool {
-    section
-        .strip_prefix(whole)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// The listed section that a citation is of: itself or the closest one around it.
-fn closest(citation: &Citation) -> Option<&'static str> {
-    listed()
-        .filter(|(document, section)| {
-            *document == citation.document && is_part(&citation.section, section)
+    all.iter()
+        .flat_map(|source| {
+            let stem = source.path.with_extension("");
+            let is_test = source.path.iter().any(|part| part == "tests")
+                || modules.iter().any(|module| stem.starts_with(module));
+            citations(source, is_test)
         })
-        .map(|(_, section)| section)
-        .max_by_key(|section| section.len())
-}
-
-/// Whether anything cites `section`: code, and tests.
-fn cited(citations: &[Citation], document: &str, section: &str) -> (bool, bool) {
-    let by = |test: bool| {
-        citations.iter().any(|citation| {
-            citation.in_test == test
-                && citation.document == document
-                && closest(citation) == Some(section)
-        })
-    };
-    (by(false), by(true))
+        .collect()
 }
 
 #[test]
-fn each_section_that_is_built_is_cited_by_code_and_by_a_test() {
-    let (citations, _) = all_citations();
+fn each_section_is_cited_by_code_and_by_a_test() {
+    let (sections, citations) = (all_sections(), all_citations());
+    assert!(!sections.is_empty());
     let mut missing = Vec::new();
-    for (document, sections) in BUILT {
-        for section in sections {
-            let (code, test) = cited(&citations, document, section);
-            for (is_cited, what) in [(code, "code"), (test, "test")] {
-                if !is_cited {
-                    missing.push(format!("no {what} cites {document} §{section}"));
-                }
-            }
-        }
-    }
-    for (document, sections) in EXAMPLES {
-        for section in sections {
-            if !cited(&citations, document, section).1 {
-                missing.push(format!("no test cites {document} §{section}"));
+    for section in &sections {
+        for (in_test, who) in [(false, "code"), (true, "test")] {
+            let is_cited = citations
+                .iter()
+                .any(|citation| citation.in_test == in_test && section.is_cited_as(citation));
+            if !is_cited && (in_test || !section.is_example) {
+                missing.push(format!(
+                    "no {who} cites {} §{}",
+                    section.document, section.number
+                ));
             }
         }
     }
@@ -294,47 +269,70 @@ fn each_section_that_is_built_is_cited_by_code_and_by_a_test() {
 }
 
 #[test]
-fn what_is_left_out_is_not_built() {
-    let (citations, _) = all_citations();
-    for (document, sections, reason) in LEFT_OUT {
-        for section in sections {
-            let (code, test) = cited(&citations, document, section);
-            assert!(
-                !(code && test),
-                "{document} §{section} has code and a test, though: {reason}"
-            );
+fn each_citation_names_its_document_and_a_section_that_there_is() {
+    let sections = all_sections();
+    let is_section = |document: &str, number: &str| {
+        sections
+            .iter()
+            .any(|section| section.document == document && section.number == number)
+    };
+    let wrong: Vec<_> = all_citations()
+        .into_iter()
+        .filter(|citation| !citation.is_named || !is_section(&citation.document, &citation.section))
+        .map(|citation| {
+            let Citation {
+                path,
+                document,
+                section,
+                ..
+            } = citation;
+            format!("{}: {document} §{section}", path.display())
+        })
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "not `gitlab-runner, build §…` of a section in docs/gitlab-runner: {wrong:#?}"
+    );
+}
+
+#[test]
+fn references_within_the_documents_lead_to_a_section() {
+    let sections = all_sections();
+    for own in DOCUMENTS {
+        for page in pages(own) {
+            let text = fs::read_to_string(&page).unwrap();
+            for (_, document, number) in references(&text.replace('\n', " ")) {
+                let document = if document.is_empty() { own } else { document };
+                assert!(
+                    sections
+                        .iter()
+                        .any(|section| section.document == document && section.number == number),
+                    "{}: there is no {document} §{number}",
+                    page.display()
+                );
+            }
         }
     }
 }
 
 #[test]
-fn citations_name_their_document_and_a_section_that_there_is() {
-    let (citations, bare) = all_citations();
-    assert!(
-        bare.is_empty(),
-        "`§` without a document before it: {bare:#?}"
-    );
-    for citation in citations {
-        let is_chapter = || {
-            listed().any(|(document, section)| {
-                document == citation.document && is_part(section, &citation.section)
-            })
-        };
-        assert!(
-            citation.document == "fleet" || closest(&citation).is_some() || is_chapter(),
-            "{}: there is no {} §{}",
-            citation.path.display(),
-            citation.document,
-            citation.section
-        );
-    }
-}
-
-#[test]
-fn no_section_is_listed_twice() {
+fn each_section_is_there_once_and_within_a_chapter() {
+    let sections = all_sections();
     let mut seen = BTreeSet::new();
-    for section in listed() {
-        assert!(seen.insert(section), "{section:?}");
+    for Section {
+        document, number, ..
+    } in &sections
+    {
+        assert!(
+            seen.insert((document, number)),
+            "{document} §{number} twice"
+        );
+        if let Some((chapter, _)) = number.rsplit_once('.') {
+            assert!(
+                seen.contains(&(document, &chapter.to_owned())),
+                "{document} §{number} is not below §{chapter}"
+            );
+        }
     }
 }
 
@@ -345,31 +343,52 @@ fn citations_of_code_and_of_tests_are_told_apart() {
     let source = Source {
         path: "driver/src/a.rs".into(),
         text: format!(
-            "//! Facts, build {section}1.2.1, and wire {section}1.8.\n\
+            "//! By rules (gitlab-runner,\n//! build {section}1.2.1, and wire {section}1.8-3).\n\
              #[cfg(test)]\nmod other;\n\
-             #[cfg(test)]\nmod tests {{\n    // Facts, build {section}2.9.7.\n    fn f() {{\n    }}\n}}\n\
-             // {section}3.1\n// build {section}1.20-3\n"
+             #[cfg(test)]\nmod tests {{\n    /// gitlab-runner, build {section}2.9.7.\n    fn f() {{\n    }}\n}}\n\
+             // {section}3.1\n\nlet a; // build {section}1.20\n"
         ),
     };
 
-    let (found, bare) = citations(&source, false);
+    let found = citations(&source, false);
 
     let found: Vec<_> = found
         .iter()
-        .map(|found| (&*found.section, found.in_test, closest(found)))
+        .map(|found| {
+            (
+                &*found.document,
+                &*found.section,
+                found.in_test,
+                found.is_named,
+            )
+        })
         .collect();
     assert_eq!(
         found,
         [
-            ("1.2.1", false, Some("1.2.1")),
-            ("1.8", false, None),
-            ("2.9.7", true, Some("2.9")),
-            ("1.20", false, None),
+            ("build", "1.2.1", false, true),
+            ("wire", "1.8", false, true),
+            ("build", "2.9.7", true, true),
+            ("", "3.1", false, false),
+            ("build", "1.20", false, false),
         ]
     );
-    assert_eq!(bare, ["driver/src/a.rs:10"]);
     assert_eq!(
         test_modules(&[source]),
         [PathBuf::from("driver/src/a/other")]
+    );
+}
+
+#[test]
+fn a_chapter_of_examples_has_examples_only() {
+    let text = "# wire\n## 8 Tests (examples)\n```\n## none\n```\n### 8.1 Calls\n## 9 More\n";
+    let sections: Vec<_> = page_sections("wire", text)
+        .into_iter()
+        .map(|section| (section.number, section.is_example))
+        .collect();
+    let expected = [("8", true), ("8.1", true), ("9", false)];
+    assert_eq!(
+        sections,
+        expected.map(|(number, is_example)| (number.to_owned(), is_example))
     );
 }

@@ -227,7 +227,7 @@ fn images_give_way_to_bytes_and_not_to_what_a_manifest_claims() {
     );
 }
 
-/// F100: between any two steps, those of the collector and of replacing a damaged entry, too.
+/// Between any two steps, those of the collector and of replacing a damaged entry, too.
 #[test]
 fn pulls_that_are_killed_at_any_moment_leave_a_store_that_works() {
     let registry = Registry::start();

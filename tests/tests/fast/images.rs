@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use vk_driver::image::{
+use vk_hub_proto::job::RegistryCredential;
+use vk_oci::{Digest, RegistryOptions, RetryPolicy};
+use vk_oci::{
     ImageSettings, ImageStore, ManifestError, PolicySettings, PullCause, PullError, PullEvent,
     PullPolicy, PullRequest, RemoveError, StoredImage,
 };
-use vk_driver::registry::{Digest, RegistryOptions, RetryPolicy};
-use vk_driver::report::chain;
-use vk_hub_proto::job::RegistryCredential;
 use vk_tests::fault_proxy::{Action, FaultProxy};
 use vk_tests::image_maker::{self, Compression, Flavour, Image, Tar, push_index};
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
+use vk_text::chain;
 
 mod disk;
 mod foreign;

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
-use vk_driver::registry::{
+use vk_oci::{
     BlobSize, BlobSource, Count, Credential, Credentials, Digest, Pushed, Reference,
     RegistryClient, RegistryError, RegistryErrorKind, RegistryOptions, Repository, RetryPolicy,
 };
-use vk_driver::report::chain;
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::{self, Image};
 use vk_tests::noise::noise;
 use vk_tests::registry::{Demands, PASSWORD, Registry, USER, impatient};
+use vk_text::chain;
 
 mod mirrors;
 mod schemes;

@@ -120,8 +120,8 @@ fn a_build_and_its_test_share_artifacts_and_cache() {
     }
 }
 
-/// Facts, wire §3.1 and wire §3.5: several dependencies come in their order, each over what was there; one without a
-/// file is passed over; `FF_USE_DIRECT_DOWNLOAD` and the meter hold for each.
+/// gitlab-runner, wire §3.1 and wire §3.5: several dependencies come in their order, each over what was there; one
+/// without a file is passed over; `FF_USE_DIRECT_DOWNLOAD` and the meter hold for each.
 #[test]
 fn dependencies_come_in_their_order_and_as_the_job_wants_them() {
     let server = GitLab::start();
@@ -182,7 +182,7 @@ fn dependencies_come_in_their_order_and_as_the_job_wants_them() {
     }
 }
 
-/// Facts, wire §3.2 and wire §8.10.
+/// gitlab-runner, wire §3.2 and wire §8.10.
 #[test]
 fn an_artifact_without_a_name_is_called_otherwise_than_one_whose_name_is_nothing() {
     let server = GitLab::start();
@@ -203,7 +203,7 @@ fn an_artifact_without_a_name_is_called_otherwise_than_one_whose_name_is_nothing
     assert_eq!(names, ["default.zip", "artifacts.zip", "none.zip"]);
 }
 
-/// Facts, wire §3.1.
+/// gitlab-runner, wire §3.1.
 #[test]
 fn an_upload_that_gitlab_refuses_fails_the_job_and_ends_its_uploads() {
     let server = GitLab::start();

@@ -41,7 +41,7 @@ fn rubbish() -> Vec<(String, &'static str)> {
     proxies.chain(paths).chain(others).collect()
 }
 
-/// F59: the job's environment steers its own commands, no transfer of this host; what `$GITLAB_ENV` says goes into names
+/// The job's environment steers its own commands, no transfer of this host; what `$GITLAB_ENV` says goes into names
 /// and paths, as with GitLab Runner's helper.
 #[test]
 fn f59_transfers_see_nothing_of_the_jobs_environment() {
@@ -103,7 +103,7 @@ fn f59_transfers_see_nothing_of_the_jobs_environment() {
     }
 }
 
-/// F51, F53, F56: a file that not even root may read is named and left out, others go; a report's odd name stays out of
+/// A file that not even root may read is named and left out, others go; a report's odd name stays out of
 /// its header; the project's folder may be a link, and what lies beside it is refused.
 #[test]
 fn f51_f53_f56_odd_files_and_a_project_that_is_a_link() {
@@ -183,7 +183,7 @@ fn left(server: &GitLab) -> String {
     String::from_utf8(unzip.stdout).unwrap()
 }
 
-/// F32, F2: a script that runs out of time leaves `after_script` its own, and artifacts with `when: always` are
+/// A script that runs out of time leaves `after_script` its own, and artifacts with `when: always` are
 /// uploaded behind that; the lines about them pass the masks.
 #[test]
 fn f32_f2_after_a_timeout_artifacts_of_after_script_are_uploaded() {
@@ -200,7 +200,7 @@ fn f32_f2_after_a_timeout_artifacts_of_after_script_are_uploaded() {
     assert!(!format!("{run:?}").contains("hunter2222"));
 }
 
-/// F33: so after a cancel that is graceful.
+/// So after a cancel that is graceful.
 #[test]
 fn f33_after_a_graceful_cancel_artifacts_of_after_script_are_uploaded() {
     let server = GitLab::start();
@@ -294,7 +294,7 @@ fn forge_layer(vk: &Vk) {
 }
 
 /// What a cache that breaks within leaves behind is removed where the job asks for it, and stays where it does not
-/// (facts, build §2.9.7).
+/// (gitlab-runner, build §2.9.7).
 #[test]
 fn what_a_broken_cache_leaves_is_removed_on_demand() {
     let server = GitLab::start();

@@ -37,8 +37,8 @@ fn looked_for(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Facts, wire §4.3: a cache's fallback keys, then the variable's, for each cache; a protected ref, or another scheme of
-/// keys, finds nothing of it.
+/// gitlab-runner, wire §4.3: a cache's fallback keys, then the variable's, for each cache; a protected ref, or another
+/// scheme of keys, finds nothing of it.
 #[test]
 fn fallback_keys_find_what_other_keys_stored_unless_ref_or_scheme_differ() {
     let vk = Vk::new();
@@ -143,7 +143,7 @@ fn config(vk: &Vk, host: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Facts, wire §4.5 and wire §4.6.
+/// gitlab-runner, wire §4.5 and wire §4.6.
 #[test]
 fn a_cache_over_the_jobs_limit_stays_out_of_the_registry() {
     let registry = Registry::start();

@@ -38,7 +38,7 @@ fn assert_has(run: &JobRun, lines: &[&str]) {
     }
 }
 
-/// Facts, build §2.1, build §2.8 and build §1.5.3.
+/// gitlab-runner, build §2.1, build §2.8 and build §1.5.3.
 #[test]
 fn flags_of_the_script_and_malformed_limits() {
     let job = with_settings(
@@ -72,7 +72,7 @@ fn flags_of_the_script_and_malformed_limits() {
     assert!(warned < run.text().find("Executing \"step_script\"").unwrap());
 }
 
-/// Facts, build §2.3.2 and build §4.4.
+/// gitlab-runner, build §2.3.2 and build §4.4.
 #[test]
 fn posix_escapes_and_a_clone_path_within_the_builds_folder() {
     let job = with_settings(
@@ -100,7 +100,7 @@ fn posix_escapes_and_a_clone_path_within_the_builds_folder() {
     );
 }
 
-/// Facts, build §4.4. No VM is started for it.
+/// gitlab-runner, build §4.4. No VM is started for it.
 #[test]
 fn a_clone_path_elsewhere_is_a_configuration_error() {
     let job = with_settings(script(&["true"]), &[("GIT_CLONE_PATH", "/etc")]);
@@ -112,7 +112,7 @@ fn a_clone_path_elsewhere_is_a_configuration_error() {
     assert_has(&run, &[error]);
 }
 
-/// Facts, build §3.1 and build §1.3: a failed hook is a failure of `get_sources`.
+/// gitlab-runner, build §3.1 and build §1.3: a failed hook is a failure of `get_sources`.
 #[test]
 fn a_hook_that_fails_ends_the_job_before_its_script() {
     let mut job = with_after_script(script(&["echo script"]), &["echo after"]);

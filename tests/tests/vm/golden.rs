@@ -25,7 +25,7 @@ fn check_all(names: &[&str]) {
     }
 }
 
-/// Facts, build §1.1: each trace is the whole of it, from the first line to the last.
+/// gitlab-runner, build §1.1: each trace is the whole of it, from the first line to the last.
 fn check_at(name: &str, server: &GitLab, vk: &Vk) {
     let job = Job::load(name).unwrap();
     let response = job.response(&server.host()).unwrap();
@@ -73,13 +73,13 @@ fn check_result(job: &Job, response: &Value, run: &JobRun) {
     assert_eq!(end, job.end(), "{}: {run:?}", job.name);
 }
 
-/// 46 downloads what 39 uploaded (facts, wire §3.1, wire §3.2 and wire §3.5).
+/// 46 downloads what 39 uploaded (gitlab-runner, wire §3.1, wire §3.2 and wire §3.5).
 #[test]
 fn artifacts_of_an_earlier_job() {
     check_all(&ARTIFACTS);
 }
 
-/// 49 and 52 find the cache that 48 saved (facts, wire §4.3, wire §4.4, wire §4.6 and wire §4.7).
+/// 49 and 52 find the cache that 48 saved (gitlab-runner, wire §4.3, wire §4.4, wire §4.6 and wire §4.7).
 #[test]
 fn caches_of_earlier_jobs() {
     check_all(&CACHES);

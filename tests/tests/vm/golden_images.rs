@@ -61,7 +61,7 @@ impl Site {
     }
 }
 
-/// Facts, wire §5.1 (job 102: a name with a variable) and wire §5.2 (114 and 115: policies).
+/// gitlab-runner, wire §5.1 (job 102: a name with a variable) and wire §5.2 (114 and 115: policies).
 #[test]
 fn jobs_about_images_end_as_under_gitlab_runners_docker_executor() {
     let site = Site {

@@ -246,7 +246,7 @@ fn variables_of_the_command_line_win_and_files_are_files() {
     assert_eq!(run.status, 0, "{}", run.text());
     assert!(run.text().contains("A=from the line\n"), "{}", run.text());
     assert!(run.text().contains("pem\ndata\n"), "{}", run.text());
-    // The shell's umask decides, as under GitLab Runner (facts, build §2.4).
+    // The shell's umask decides, as under GitLab Runner (gitlab-runner, build §2.4).
     assert!(run.text().contains("mode 644\n"), "{}", run.text());
 }
 

@@ -117,7 +117,7 @@ fn an_attempt_that_failed_before_there_was_a_repository_is_tried_again() {
     }
 }
 
-/// Facts, build §3.5-4 and build §1.5.3.
+/// gitlab-runner, build §3.5-4 and build §1.5.3.
 #[test]
 fn lfs_files_are_real_in_the_guest_and_a_policy_s_lines_come_before_the_script() {
     let origin = tempfile::tempdir().unwrap();

@@ -35,8 +35,12 @@ pub(crate) fn encode(items: &[Item<'_>], block: &mut Vec<u8>) {
     let mut place = items.len() * RECORD;
     for item in items {
         block.extend_from_slice(&item.nid.to_le_bytes());
-        // Below the size of a block.
-        block.extend_from_slice(&(place as u16).to_le_bytes());
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "below the size of a block: `pack` says how many items fit"
+        )]
+        let place_in_block = place as u16;
+        block.extend_from_slice(&place_in_block.to_le_bytes());
         block.push(file_type(item.mode));
         block.push(0);
         place += item.name.len();

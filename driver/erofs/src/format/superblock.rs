@@ -20,6 +20,11 @@ pub(crate) struct Superblock {
     pub(crate) metadata_block: u32,
 }
 
+/// The size of a block, as a power of two.
+const BLOCK_BITS: u8 = 12;
+
+const _: () = assert!(1 << BLOCK_BITS == BLOCK);
+
 impl Superblock {
     /// The first block with the superblock in it. UUID, name and time of the image are left 0: equal layers give equal
     /// bytes.
@@ -34,7 +39,7 @@ impl Superblock {
             };
             put(0, &MAGIC.to_le_bytes());
             put(8, &COMPATIBLE_FEATURES.to_le_bytes());
-            put(12, &[BLOCK.trailing_zeros() as u8]);
+            put(12, &[BLOCK_BITS]);
             put(14, &self.root.to_le_bytes());
             put(16, &self.inodes.to_le_bytes());
             put(36, &self.blocks.to_le_bytes());

@@ -38,7 +38,8 @@ pub(crate) fn encode<'a>(
 /// The length of a set as the record has it: in units of four bytes, of which the header counts as one.
 pub(crate) fn count(len: usize) -> u16 {
     match len.checked_sub(HEADER) {
-        Some(rest) => (rest / 4 + 1) as u16,
+        // `encode` makes no longer ones.
+        Some(rest) => u16::try_from(rest / 4 + 1).unwrap_or(u16::MAX),
         None => 0,
     }
 }

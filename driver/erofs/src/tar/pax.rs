@@ -42,7 +42,7 @@ impl Extended {
         while !bytes.is_empty() {
             let blank = bytes.iter().take(20).position(|byte| *byte == b' ');
             let blank = blank.ok_or(TarFault::Pax)?;
-            let len = number::decimal(&bytes[..blank])
+            let len = number::decimal(bytes.get(..blank).unwrap_or_default())
                 .and_then(|len| usize::try_from(len).ok())
                 .filter(|len| *len <= bytes.len())
                 .ok_or(TarFault::Pax)?;
@@ -54,7 +54,7 @@ impl Extended {
                 return Err(TarFault::Pax);
             }
             self.record(key, value.get(1..).unwrap_or_default())?;
-            bytes = &bytes[len..];
+            bytes = bytes.get(len..).unwrap_or_default();
         }
         Ok(())
     }

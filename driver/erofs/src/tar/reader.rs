@@ -79,12 +79,14 @@ impl<'a> Reader<'a> {
     ) -> Result<u64, ConvertError> {
         let bytes = self.stream.fill();
         let most = most.min(self.contents).min(bytes.len() as u64);
-        let some = bytes.get(..most as usize).unwrap_or_default();
+        // As long as what is there, or less.
+        let len = usize::try_from(most).unwrap_or(bytes.len());
+        let some = bytes.get(..len).unwrap_or_default();
         if some.is_empty() {
             return Err(self.fault(TarFault::Truncated));
         }
         use_up(some)?;
-        self.stream.consume(most as usize);
+        self.stream.consume(len);
         self.offset += most;
         self.contents -= most;
         Ok(most)
@@ -262,15 +264,16 @@ impl<'a> Reader<'a> {
         }
         let mut filler = std::mem::take(&mut self.filler);
         while filler > 0 {
-            let some = filler.min(self.stream.fill().len() as u64);
+            let there = self.stream.fill().len();
+            let some = usize::try_from(filler).unwrap_or(there).min(there);
             if some == 0 {
                 // The stream ends with the contents. umoci's `insert` writes such layers, and Go's reader, which is
                 // Docker's, takes them.
                 return Ok(());
             }
-            self.stream.consume(some as usize);
-            self.offset += some;
-            filler -= some;
+            self.stream.consume(some);
+            self.offset += some as u64;
+            filler -= some as u64;
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Adding and removing.
 
-use super::{Attributes, Freed, InodeId, NONE, Name, NameId, Node, ROOT, Refused, Tree, kind};
+use super::{
+    Attributes, Freed, InodeId, NONE, Name, NameId, Node, ROOT, Refused, Tree, kind, text_in,
+};
 use crate::EntryProblem;
 
 impl Tree {
@@ -155,6 +157,7 @@ impl Tree {
         inode: InodeId,
         explicit: bool,
     ) -> Result<(), Refused> {
+        let len = u8::try_from(text.len()).map_err(|_| EntryProblem::NameTooLong)?;
         self.hold(inode)?;
         if let Some(name) = self.find_name(folder, text) {
             let old = self.inode_of(name);
@@ -166,6 +169,10 @@ impl Tree {
         }
         let hash = self.hash(folder, text);
         let place = self.add_text(text)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "`count_entry` lets no more in than 32 bits count"
+        )]
         let id = self.names.len() as NameId;
         self.names.push(Name {
             parent: folder,
@@ -173,7 +180,7 @@ impl Tree {
             next: self.inode(folder).place,
             text: place,
             layer: self.layer,
-            len: text.len() as u8,
+            len,
             explicit,
         });
         self.inode_mut(folder).place = id;
@@ -185,9 +192,10 @@ impl Tree {
             ..
         } = self;
         index.insert_unique(hash, id, |id| {
-            let name = &names[*id as usize];
-            let start = name.text as usize;
-            let text = &texts[start..start + usize::from(name.len)];
+            let Some(name) = names.get(*id as usize) else {
+                return 0;
+            };
+            let text = text_in(texts, name.text, name.len.into());
             std::hash::BuildHasher::hash_one(hasher, (name.parent, text))
         });
         Ok(())

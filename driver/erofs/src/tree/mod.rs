@@ -218,20 +218,24 @@ impl Tree {
         self.inodes.len()
     }
 
-    // The numbers below come from this tree alone.
+    // The numbers below come from this tree alone, which removes nothing from its lists.
 
+    #[expect(clippy::indexing_slicing, reason = "a number of this tree")]
     pub(crate) fn inode(&self, id: InodeId) -> &Inode {
         &self.inodes[id as usize]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a number of this tree")]
     fn inode_mut(&mut self, id: InodeId) -> &mut Inode {
         &mut self.inodes[id as usize]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a number of this tree")]
     fn name(&self, id: NameId) -> &Name {
         &self.names[id as usize]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a number of this tree")]
     fn name_mut(&mut self, id: NameId) -> &mut Name {
         &mut self.names[id as usize]
     }
@@ -263,18 +267,25 @@ impl Tree {
     }
 
     fn text(&self, at: u32, len: u64) -> &[u8] {
-        let at = at as usize;
-        &self.texts[at..at + len as usize]
+        text_in(&self.texts, at, len)
     }
 
     fn add_text(&mut self, text: &[u8]) -> Result<u32, ConvertError> {
         self.count_metadata(text.len())?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "texts are metadata, of which 4 GiB count at the most"
+        )]
         let at = self.texts.len() as u32;
         self.texts.extend_from_slice(text);
         Ok(at)
     }
 
     fn new_inode(&mut self, kind: u16, attributes: &Attributes, size: u64, place: u32) -> InodeId {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "`count_entry` lets no more in than 32 bits count"
+        )]
         let id = self.inodes.len() as InodeId;
         self.inodes.push(Inode {
             size,
@@ -339,6 +350,15 @@ impl From<ConvertError> for Refused {
     fn from(error: ConvertError) -> Self {
         Self::Limit(error)
     }
+}
+
+/// A text of a tree, by where `texts` has it.
+fn text_in(texts: &[u8], at: u32, len: u64) -> &[u8] {
+    let at = at as usize;
+    let end = usize::try_from(len)
+        .ok()
+        .and_then(|len| at.checked_add(len));
+    end.and_then(|end| texts.get(at..end)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! References in artifact names and paths, as a shell expands them in a here-document (facts, wire §3.2).
+//! References in artifact names and paths, as a shell expands them in a here-document (gitlab-runner, wire §3.2).
 //!
 //! GitLab Runner's helper expands these texts with `mvdan.cc/sh`, so more than `$NAME` works: defaults, parts, patterns,
 //! replacements, changes of case and sums. Quotes are plain letters; a backslash hides `$`, a backtick and itself.
@@ -175,7 +175,7 @@ mod tests {
         expand(text, &lookup).unwrap()
     }
 
-    /// Facts, wire §3.2 and wire §8.10.
+    /// gitlab-runner, wire §3.2 and wire §8.10.
     #[test]
     fn texts_expand_as_in_gitlab_runners_helper() {
         for (text, expected) in [

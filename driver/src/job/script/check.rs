@@ -5,7 +5,7 @@ use vk_hub_proto::job::{CiJob, Failure, Variable, variables::Variables};
 /// A job that no script can be written for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ScriptError {
+pub(crate) enum ScriptError {
     /// A shell cannot hold a NUL byte.
     #[error("{place} contains a NUL character, which no shell can hold: remove it")]
     Nul {
@@ -25,7 +25,7 @@ pub enum ScriptError {
 impl ScriptError {
     /// The class that the job fails with.
     #[must_use]
-    pub fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         Failure::Configuration
     }
 }

@@ -1,4 +1,4 @@
-//! The last stage: what is removed when all else is over (facts, build §2.9.11 and build §3.3).
+//! The last stage: what is removed when all else is over (gitlab-runner, build §2.9.11 and build §3.3).
 
 use vk_hub_proto::job::CiJob;
 
@@ -6,7 +6,7 @@ use super::stages::{ENV_FILE, MASKING_FILE, ScriptContext};
 use super::writer::Writer;
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::settings::{GitStrategy, SubmoduleStrategy};
-use crate::sources::{GUEST_CONFIG, GUEST_CREDENTIAL};
+use vk_sources::{GUEST_CONFIG, GUEST_CREDENTIAL};
 
 pub(super) fn write_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     if context.has_git {
@@ -38,7 +38,7 @@ fn remove_tmp_file(writer: &mut Writer, name: &str) {
     writer.remove_file(&path);
 }
 
-/// Makes git's own credential stores forget the job token (facts, build §3.8).
+/// Makes git's own credential stores forget the job token (gitlab-runner, build §3.8).
 fn write_credential_reject(writer: &mut Writer, job: &CiJob) {
     let Some((scheme, host)) = scheme_and_host(&job.sources.repo_url) else {
         return;
@@ -95,7 +95,7 @@ fn write_worktree_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     }
 }
 
-/// Removes lock files, and what a job may have planted in git's configuration (facts, build §3.3).
+/// Removes lock files, and what a job may have planted in git's configuration (gitlab-runner, build §3.3).
 fn write_git_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     let settings = context.environment.settings();
     let with_submodules = matches!(
@@ -168,7 +168,7 @@ mod tests {
         behind.split_once(end).unwrap().0
     }
 
-    /// Facts, build §3.8.
+    /// gitlab-runner, build §3.8.
     #[test]
     fn credentials_are_forgotten_for_urls_that_git_asks_credentials_for() {
         let cases = [

@@ -1,4 +1,4 @@
-//! The user's commands: each is shown, then run (facts, build §2.6 and build §2.7).
+//! The user's commands: each is shown, then run (gitlab-runner, build §2.6 and build §2.7).
 
 use super::writer::{BOLD_GREEN, RESET, Writer};
 

@@ -1,16 +1,18 @@
-//! The worked examples of the facts (build §2.11): whole scripts, byte for byte those of GitLab Runner once the body is
-//! put back where it has it. They are in `examples/`, with the body's line ends as lines (see [`readable`]).
+//! GitLab Runner's worked examples (gitlab-runner, build §2.11): whole scripts, byte for byte those of GitLab Runner
+//! once the body is put back where it has it. They are in `examples/`, with the body's line ends as lines (see
+//! [`readable`]).
 
 use std::path::Path;
 
 use vk_hub_proto::job::{CiJob, Variable};
 
-use super::quote::{Quoting, quoted};
+use super::quote::Quoting;
 use super::stages::{ScriptContext, Shell, stage_script};
 use super::writer::{Dialect, Writer, as_by_gitlab_runner};
 use crate::job::stage::Stage;
 use crate::job::testing::{self, step, variable, variables};
 use crate::job::variables::{HostContext, JobEnvironment};
+use vk_text::quoted;
 
 fn script(job: &CiJob, stage: &Stage) -> String {
     let environment = JobEnvironment::new(job, HostContext::default()).unwrap();
@@ -62,7 +64,7 @@ fn file(key: &str, content: &str) -> Variable {
     }
 }
 
-/// Facts, build §2.4.
+/// gitlab-runner, build §2.4.
 #[test]
 fn example_1_one_plain_command() {
     assert_script(
@@ -71,7 +73,7 @@ fn example_1_one_plain_command() {
     );
 }
 
-/// Facts, build §2.2 and build §2.4.
+/// gitlab-runner, build §2.2 and build §2.4.
 #[test]
 fn example_2_variables_of_every_kind() {
     let mut own = variables(&[
@@ -240,7 +242,7 @@ fn example_13_clear_worktree() {
     );
 }
 
-/// Facts, build §2.2 and build §3.8.
+/// gitlab-runner, build §2.2, build §2.9.11 and build §3.8.
 #[test]
 fn example_17_cleanup_file_variables() {
     let job = testing::with_variables(vec![file("CERT", "abc")]);

@@ -1,4 +1,4 @@
-//! The scripts that a job's stages run in the guest's shell, as GitLab Runner's bash writer writes them (facts,
+//! The scripts that a job's stages run in the guest's shell, as GitLab Runner's bash writer writes them (gitlab-runner,
 //! build §2).
 //!
 //! A script is a fixed wrapper around a body that is quoted as a whole and handed to `eval`, so that the shell reads
@@ -12,11 +12,9 @@ mod quote;
 mod stages;
 mod writer;
 
-pub use check::ScriptError;
-pub(crate) use quote::quoted;
 pub(crate) use stages::ENV_FILE;
 pub(crate) use stages::remove_caches_script;
-pub use stages::{ScriptContext, Shell, hook_script, stage_script};
+pub(crate) use stages::{ScriptContext, Shell, hook_script, stage_script};
 
 #[cfg(test)]
 mod examples;

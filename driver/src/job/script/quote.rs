@@ -1,4 +1,4 @@
-//! Quoting for the shell (facts, build §2.3) and Go's `%q` (facts, build §0.2).
+//! Quoting for the shell (gitlab-runner, build §2.3).
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use std::fmt::Write;
 pub(super) enum Quoting {
     /// bash's `$'…'`, GitLab Runner's default.
     AnsiC,
-    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES` (facts, build §2.3.2): leaves `;`, `'` and line breaks unquoted, a known defect.
+    /// GitLab Runner's `FF_POSIXLY_CORRECT_ESCAPES` (gitlab-runner, build §2.3.2): leaves `;`, `'` and line breaks
+    /// unquoted, a known defect.
     PosixEscapes,
     /// `'…'`, right in every shell; for images without bash.
     Single,
@@ -27,7 +28,7 @@ impl Quoting {
     }
 }
 
-/// Bytes that need no quotes (facts, build §2.3.1).
+/// Bytes that need no quotes (gitlab-runner, build §2.3.1).
 fn is_literal(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b',' | b'-' | b'.' | b'/' | b'@' | b'_')
 }
@@ -92,47 +93,11 @@ fn single(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Go's `%q`: in double quotes, `"` and `\` escaped, what cannot be printed as an escape; `$` and backtick stay.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            _ if character.is_ascii_control() => {
-                let _ = write!(quoted, "\\x{:02x}", u32::from(character));
-            }
-            _ if is_printable(character) => quoted.push(character),
-            _ if u32::from(character) < 0x10000 => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(character));
-            }
-            _ => {
-                let _ = write!(quoted, "\\U{:08x}", u32::from(character));
-            }
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Go's `unicode.IsPrint` as far as the standard library knows: of white space only the ASCII blank is printed.
-fn is_printable(character: char) -> bool {
-    character == ' ' || !(character.is_control() || character.is_whitespace())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Facts, build §2.3.1.
+    /// gitlab-runner, build §2.3.1.
     #[test]
     fn ansi_c_quotes_bytes_as_the_facts_say() {
         let cases = [
@@ -150,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §2.3.2.
+    /// gitlab-runner, build §2.3.2.
     #[test]
     fn posix_escapes_keep_their_defects() {
         let cases = [
@@ -180,21 +145,6 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(Quoting::Single.quote(text), expected, "{text:?}");
-        }
-    }
-
-    /// Facts, build §0.2.
-    #[test]
-    fn go_quotes_leave_the_shells_characters() {
-        let cases = [
-            ("a $b `c`", "\"a $b `c`\""),
-            ("\"\\", "\"\\\"\\\\\""),
-            ("\x07\x1b\n\x7f", "\"\\a\\x1b\\n\\x7f\""),
-            ("é😀", "\"é😀\""),
-            ("\u{85}\u{2028}", "\"\\u0085\\u2028\""),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(quoted(text), expected, "{text:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::job::testing::{self, step, variable, variables};
 use crate::job::variables::{HostContext, JobEnvironment, JobStatus};
 
 /// A shell as an image may have it. Options that a user's own `sh -e` or an image's environment may bring are set for
-/// all of them (F29).
+/// all of them.
 struct Interpreter {
     shell: Shell,
     argv: &'static [&'static str],
@@ -153,7 +153,7 @@ fn printed(output: &Output) -> String {
         .collect()
 }
 
-/// Facts, build §2.1.
+/// gitlab-runner, build §2.1.
 #[test]
 fn f27_the_stage_ends_with_the_code_of_the_failing_command() {
     let cases: [(&[&str], i32); 12] = [
@@ -194,7 +194,7 @@ fn nothing_runs_after_a_command_that_failed() {
     }
 }
 
-/// Facts, build §2.8.
+/// gitlab-runner, build §2.8.
 #[test]
 fn the_exit_code_check_holds_where_errexit_was_switched_off() {
     let own = variables(&[("FF_ENABLE_BASH_EXIT_CODE_CHECK", "1")]);
@@ -209,7 +209,7 @@ fn the_exit_code_check_holds_where_errexit_was_switched_off() {
     }
 }
 
-/// Facts, build §2.6.
+/// gitlab-runner, build §2.6.
 #[test]
 fn commands_are_shown_as_they_are_and_then_run() {
     let commands = [
@@ -239,7 +239,7 @@ fn commands_are_shown_as_they_are_and_then_run() {
     }
 }
 
-/// Facts, build §2.1.
+/// gitlab-runner, build §2.1.
 #[test]
 fn commands_have_nothing_to_read() {
     for legacy in ["false", "true"] {
@@ -292,7 +292,7 @@ fn f8_a_killed_subshell_does_not_make_the_shell_print_its_program() {
     }
 }
 
-/// Facts, build §2.1.
+/// gitlab-runner, build §2.1.
 #[test]
 fn debug_trace_prints_each_command() {
     let own = variables(&[("CI_DEBUG_TRACE", "true")]);
@@ -483,7 +483,7 @@ fn after_script_knows_how_the_steps_ended() {
     }
 }
 
-/// Facts, build §2.9 and build §3.3.
+/// gitlab-runner, build §2.9 and build §3.3.
 #[test]
 fn f29_cleanup_removes_file_variables_and_what_was_planted_in_git() {
     let file = Variable {
@@ -698,7 +698,7 @@ proptest! {
         }
     }
 
-    /// Facts, build §2.3.2: those are the texts that the flag's escapes are right for.
+    /// gitlab-runner, build §2.3.2: those are the texts that the flag's escapes are right for.
     #[test]
     fn posix_escapes_hold_what_they_were_made_for(value in "[ -&(-:<-z|é]{0,40}") {
         let own = vec![

@@ -1,19 +1,20 @@
-//! The body of each stage's script (facts, build §2.9).
+//! The body of each stage's script (gitlab-runner, build §2.9).
 
 use vk_hub_proto::job::{CiJob, HookName};
 
 use super::check::{ScriptError, check};
 use super::cleanup::write_cleanup;
 use super::commands::{CommandStyle, write_commands};
-use super::quote::{Quoting, quoted};
+use super::quote::Quoting;
 use super::writer::{Dialect, RESET, Writer};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
+use vk_text::quoted;
 
 /// The shell of the job's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shell {
+pub(crate) enum Shell {
     /// bash: scripts are GitLab Runner's.
     Bash,
     /// A POSIX `sh` in an image without bash.
@@ -22,7 +23,7 @@ pub enum Shell {
 
 /// What scripts are made from.
 #[derive(Clone, Copy, Debug)]
-pub struct ScriptContext<'a> {
+pub(crate) struct ScriptContext<'a> {
     /// The job.
     pub job: &'a CiJob,
     /// Its variables, settings and folders.
@@ -37,12 +38,12 @@ pub struct ScriptContext<'a> {
 }
 
 /// The script of `stage`; `None` when the stage has nothing for the guest's shell, because GitLab Runner skips it
-/// (facts, build §1.2.2) or because the host does its work.
+/// (gitlab-runner, build §1.2.2) or because the host does its work.
 ///
 /// # Errors
 ///
 /// When a shell cannot hold the job's script or variables.
-pub fn stage_script(
+pub(crate) fn stage_script(
     stage: &Stage,
     context: &ScriptContext<'_>,
 ) -> Result<Option<String>, ScriptError> {
@@ -54,7 +55,7 @@ pub fn stage_script(
 }
 
 /// The script that runs in the guest before or after the host's checkout; `None` when the job has no such hook, or
-/// gets no sources (facts, build §3.1 and build §3.2).
+/// gets no sources (gitlab-runner, build §3.1 and build §3.2).
 ///
 /// GitLab Runner runs both in the one shell of `get_sources`: here what the first exports reaches the second only
 /// through `GITLAB_ENV`.
@@ -62,7 +63,7 @@ pub fn stage_script(
 /// # Errors
 ///
 /// As [`stage_script`].
-pub fn hook_script(
+pub(crate) fn hook_script(
     hook: HookName,
     context: &ScriptContext<'_>,
 ) -> Result<Option<String>, ScriptError> {
@@ -90,7 +91,7 @@ pub fn hook_script(
 }
 
 /// The part of `restore_cache`'s script that removes a cache's `paths` after it could not be extracted
-/// (`FF_CLEAN_UP_FAILED_CACHE_EXTRACT`; facts, build §2.9.7).
+/// (`FF_CLEAN_UP_FAILED_CACHE_EXTRACT`; gitlab-runner, build §2.9.7).
 ///
 /// # Errors
 ///
@@ -135,7 +136,7 @@ fn stage_body(stage: &Stage, context: &ScriptContext<'_>) -> Option<Writer> {
     }
 }
 
-/// Says where the job runs (facts, build §2.5).
+/// Says where the job runs (gitlab-runner, build §2.5).
 fn prepare_script(context: &ScriptContext<'_>) -> Writer {
     let mut writer = context.writer();
     let place = match context.host_name {
@@ -210,7 +211,7 @@ fn after_script(context: &ScriptContext<'_>) -> Option<Writer> {
     Some(writer)
 }
 
-/// The step whose commands GitLab Runner expands itself (facts, build §2.6).
+/// The step whose commands GitLab Runner expands itself (gitlab-runner, build §2.6).
 const RELEASE_STAGE: &str = "step_release";
 
 /// File through which a job's commands set variables for what follows (`GITLAB_ENV`).
@@ -258,7 +259,7 @@ impl ScriptContext<'_> {
         CommandStyle { sections, prefix }
     }
 
-    /// All variables, then what `GITLAB_ENV` holds (facts, build §2.4).
+    /// All variables, then what `GITLAB_ENV` holds (gitlab-runner, build §2.4).
     fn write_variables(&self, writer: &mut Writer, files: Files) {
         for variable in self.environment.variables().iter() {
             match (variable.file, files) {
@@ -308,7 +309,7 @@ mod tests {
         })
     }
 
-    /// Facts, build §1.2.2.
+    /// gitlab-runner, build §1.2.2.
     #[test]
     fn what_the_runner_skips_has_no_script() {
         let mut job = testing::job();
@@ -348,7 +349,7 @@ mod tests {
         assert!(!script.contains("$ second"));
     }
 
-    /// Facts, build §2.6.
+    /// gitlab-runner, build §2.6.
     #[test]
     fn steps_other_than_release_are_not_expanded() {
         let mut job = testing::with_variables(variables(&[("TAG", "v1")]));
@@ -357,7 +358,7 @@ mod tests {
         assert!(script.contains("\\necho $TAG\\n"), "{script}");
     }
 
-    /// Facts, build §2.5.
+    /// gitlab-runner, build §2.5.
     #[test]
     fn the_host_is_named_where_it_is_known() {
         let job = testing::job();
@@ -386,7 +387,7 @@ mod tests {
         job
     }
 
-    /// Facts, build §2.9.7.
+    /// gitlab-runner, build §2.9.7.
     #[test]
     fn what_a_failed_extraction_left_is_removed_path_by_path() {
         let job = testing::with_variables(variables(&[("NAME", "x")]));
@@ -405,7 +406,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §3.1.
+    /// gitlab-runner, build §3.1.
     #[test]
     fn hooks_have_gits_environment_and_only_the_second_starts_in_the_project() {
         let job = with_hooks(vec![]);
@@ -418,7 +419,7 @@ mod tests {
         assert!(post.contains(&format!("{git}{lfs_and_cd}{ls}")), "{post}");
     }
 
-    /// Facts, build §2.7.
+    /// gitlab-runner, build §2.7.
     #[test]
     fn sections_are_named_for_their_list() {
         let multi_line: &[&str] = &["ls", "true\ntrue"];
@@ -467,7 +468,7 @@ mod tests {
         assert!(!post.contains("GIT_LFS_SKIP_SMUDGE=1"));
     }
 
-    /// Facts, build §3.2.
+    /// gitlab-runner, build §3.2.
     #[test]
     fn hooks_do_not_run_where_no_sources_come() {
         for strategy in ["none", "empty"] {

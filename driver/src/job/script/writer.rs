@@ -1,14 +1,16 @@
-//! Writes a script's body line by line, and the wrapper around it (facts, build §2.1 and build §2.2).
+//! Writes a script's body line by line, and the wrapper around it (gitlab-runner, build §2.1 and build §2.2).
 
-use super::quote::{Quoting, quoted};
+use vk_text::quoted;
 
-/// Begins what the runner shows in bold green (facts, build §0.3).
+use super::quote::Quoting;
+
+/// Begins what the runner shows in bold green (gitlab-runner, build §0.3).
 pub(super) const BOLD_GREEN: &str = "\x1b[32;1m";
 
 /// Ends a colour.
 pub(super) const RESET: &str = "\x1b[0;m";
 
-/// What follows a command under `FF_ENABLE_BASH_EXIT_CODE_CHECK` (facts, build §2.8).
+/// What follows a command under `FF_ENABLE_BASH_EXIT_CODE_CHECK` (gitlab-runner, build §2.8).
 const EXIT_CODE_CHECK: &str =
     "_runner_exit_code=$?; if [ $_runner_exit_code -ne 0 ]; then exit $_runner_exit_code; fi";
 
@@ -180,7 +182,7 @@ impl Writer {
     ///
     /// It is GitLab Runner's, but for one thing: there the body stands in the `eval` itself. bash prints the text of a
     /// command that a signal ended, so that a subshell killed alone (as by the kernel for want of memory) put the
-    /// whole body with its secrets into the trace (F8). Here the body is a parameter, gone before its first line runs.
+    /// whole body with its secrets into the trace. Here the body is a parameter, gone before its first line runs.
     pub(super) fn finish(self) -> String {
         let body = self.quote(&self.body);
         let Dialect {

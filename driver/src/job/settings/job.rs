@@ -1,13 +1,13 @@
-//! The settings a job makes through its variables (facts, build §4.6).
+//! The settings a job makes through its variables (gitlab-runner, build §4.6).
 
 use vk_hub_proto::job::variables::Variables;
 
 use super::parse::Reader;
-use crate::job::script::quoted;
+use vk_text::quoted;
 
-/// How the sources come (facts, build §3.2).
+/// How the sources come (gitlab-runner, build §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GitStrategy {
+pub(crate) enum GitStrategy {
     /// Into an empty folder.
     Clone,
     /// Into what an earlier job left.
@@ -21,7 +21,7 @@ pub enum GitStrategy {
 impl GitStrategy {
     /// Whether there are sources to get.
     #[must_use]
-    pub fn has_sources(self) -> bool {
+    pub(crate) fn has_sources(self) -> bool {
         matches!(self, Self::Clone | Self::Fetch)
     }
 
@@ -37,7 +37,7 @@ impl GitStrategy {
 
 /// What is done about submodules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubmoduleStrategy {
+pub(crate) enum SubmoduleStrategy {
     /// Nothing.
     None,
     /// Those of the repository itself.
@@ -50,7 +50,7 @@ pub enum SubmoduleStrategy {
 
 /// All settings of one job, each with GitLab Runner's default.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// `CI_DEBUG_SERVICES`: whether services' output goes into the trace.
     pub debug_services: bool,
     /// `CI_DEBUG_TRACE`: whether shells print each command they run.
@@ -97,7 +97,11 @@ impl Settings {
     /// Reads the settings from expanded variables: `allow_fetch` and `depth` are those of the job's sources. The
     /// texts are warnings, in GitLab Runner's order.
     #[must_use]
-    pub fn resolve(variables: &Variables, allow_fetch: bool, depth: u32) -> (Self, Vec<String>) {
+    pub(crate) fn resolve(
+        variables: &Variables,
+        allow_fetch: bool,
+        depth: u32,
+    ) -> (Self, Vec<String>) {
         let mut read = Reader::new(variables);
         let debug_services = read.boolean("CI_DEBUG_SERVICES", false);
         let debug_trace = read.boolean("CI_DEBUG_TRACE", false);
@@ -180,7 +184,7 @@ fn submodule_strategy(read: &mut Reader<'_>) -> SubmoduleStrategy {
     }
 }
 
-/// The numbers of attempts, read in one order and clamped in another (facts, build §1.5.2).
+/// The numbers of attempts, read in one order and clamped in another (gitlab-runner, build §1.5.2).
 ///
 /// `EXECUTOR_JOB_SECTION_ATTEMPTS` and `SECRETS_RETRIEVAL_ATTEMPTS` have no use here: they are read for their
 /// warnings.
@@ -234,7 +238,7 @@ mod tests {
         Settings::resolve(&variables, true, 20)
     }
 
-    /// Facts, build §4.6.
+    /// gitlab-runner, build §4.6.
     #[test]
     fn an_unset_or_empty_setting_has_its_default() {
         let names = [
@@ -282,14 +286,14 @@ mod tests {
         );
     }
 
-    /// Facts, build §3.2.
+    /// gitlab-runner, build §3.2.
     #[test]
     fn without_leave_to_fetch_the_default_strategy_is_clone() {
         let (settings, _) = Settings::resolve(&Variables::default(), false, 0);
         assert_eq!(settings.strategy, GitStrategy::Clone);
     }
 
-    /// Facts, build §4.6.
+    /// gitlab-runner, build §4.6.
     #[test]
     fn settings_take_what_the_job_says() {
         let (settings, warnings) = resolve(&[
@@ -318,7 +322,7 @@ mod tests {
         assert!(settings.debug_trace);
     }
 
-    /// Facts, build §1.5.2 and build §3.2.
+    /// gitlab-runner, build §1.5.2 and build §3.2.
     #[test]
     fn a_strategy_without_sources_has_no_submodules() {
         for strategy in ["none", "empty"] {
@@ -330,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.5.2.
+    /// gitlab-runner, build §1.5.2.
     #[test]
     fn bad_settings_are_told_in_the_runners_order() {
         let (settings, warnings) = resolve(&[

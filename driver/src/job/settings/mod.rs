@@ -1,12 +1,10 @@
-//! What a job sets through variables: the settings of GitLab Runner and the size of the machine.
+//! What a job sets through variables: the settings of GitLab Runner and the size of its VM.
 
-mod duration;
 mod job;
-mod machine;
 mod parse;
+mod size;
 mod timeouts;
 
-pub use duration::{format_duration, parse_duration};
-pub use job::{GitStrategy, Settings, SubmoduleStrategy};
-pub use machine::{MachineSize, MachineSizeError, memory_mib};
-pub use timeouts::StageTimeouts;
+pub(crate) use job::{GitStrategy, Settings, SubmoduleStrategy};
+pub(crate) use size::requested_size;
+pub(crate) use timeouts::StageTimeouts;

@@ -1,8 +1,8 @@
-//! Reading of single settings, with the warning that GitLab Runner prints for a bad one (facts, build §1.5.2).
+//! Reading of single settings, with the warning that GitLab Runner prints for a bad one (gitlab-runner, build §1.5.2).
 
 use vk_hub_proto::job::variables::{Variables, parse_bool};
 
-use crate::job::script::quoted;
+use vk_text::quoted;
 
 /// Reads settings from (expanded) variables and collects the warnings.
 pub(super) struct Reader<'v> {
@@ -81,5 +81,5 @@ impl<'v> Reader<'v> {
     }
 }
 
-/// Most attempts at one stage (facts, build §1.5.1).
+/// Most attempts at one stage (gitlab-runner, build §1.5.1).
 const MAX_ATTEMPTS: i64 = 10;

@@ -1,14 +1,13 @@
-//! Limits of the steps and of after_script (facts, build §1.5.3).
+//! Limits of the steps and of after_script (gitlab-runner, build §1.5.3).
 
 use std::time::Duration;
 
 use vk_hub_proto::job::variables::Variables;
-
-use super::duration::parse_duration;
+use vk_text::parse_duration;
 
 /// Limits that a job sets to its scripts; its own timeout cuts both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageTimeouts {
+pub(crate) struct StageTimeouts {
     /// `RUNNER_SCRIPT_TIMEOUT`: one budget for all steps together.
     pub script: Option<Duration>,
     /// `RUNNER_AFTER_SCRIPT_TIMEOUT`: from the start of after_script.
@@ -22,7 +21,7 @@ impl StageTimeouts {
     /// Reads the limits from expanded variables as the first step begins, `remaining` of the job's own time left.
     /// The texts are warnings to print then.
     #[must_use]
-    pub fn resolve(variables: &Variables, remaining: Duration) -> (Self, Vec<String>) {
+    pub(crate) fn resolve(variables: &Variables, remaining: Duration) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let mut read = |name: &str| {
             let text = variables.value(name);
@@ -94,7 +93,7 @@ mod tests {
         StageTimeouts::resolve(&variables, 10 * MINUTE)
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn limits_are_go_durations() {
         let (timeouts, warnings) = resolve("1m", "1m30s");
@@ -103,7 +102,7 @@ mod tests {
         assert!(warnings.is_empty());
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn empty_and_zero_leave_the_defaults() {
         for text in ["", " ", "0", "0s"] {
@@ -114,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn limits_that_cannot_be_are_told_and_ignored() {
         let (timeouts, warnings) = resolve("soon", "-1s");
@@ -129,7 +128,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §1.5.3.
+    /// gitlab-runner, build §1.5.3.
     #[test]
     fn a_limit_beyond_the_jobs_own_leaves_the_default() {
         let (timeouts, warnings) = resolve("11m", "11m");

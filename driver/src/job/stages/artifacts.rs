@@ -1,4 +1,5 @@
-//! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (facts, wire §3.1, wire §3.2 and wire §3.5).
+//! `download_artifacts` and `upload_artifacts_on_success` or `…_on_failure` (gitlab-runner, wire §3.1, wire §3.2 and
+//! wire §3.5).
 
 use std::path::Path;
 
@@ -8,15 +9,15 @@ use vk_hub_proto::job::{Artifact, ArtifactFormat, ArtifactOutcome, Dependency};
 use super::Moment;
 use super::io::{StageIo, StageOutput};
 use super::transfer::{PackError, Transfer, failure, fatal, notice, transferring};
-use crate::agent::{ArchiveFormat, ArchiveRequest};
-use crate::artifacts::{
-    ClientError, Download, DownloadError, GitLab, Upload, UploadError, file_name, format_name,
-};
 use crate::job::context::{JobContext, has_artifacts, system};
 use crate::job::feature_flags::FeatureFlag;
-use crate::job::machine::StageFailure;
-use crate::output::helper::Level;
-use crate::spool::Spooled;
+use crate::job::order::StageFailure;
+use vk_agent_client::ArchiveRequest;
+use vk_trace::helper::Level;
+use vk_transfer::Spooled;
+use vk_transfer::{
+    ClientError, Download, DownloadError, GitLab, Upload, UploadError, file_name, format_name,
+};
 
 /// Downloads and unpacks what earlier jobs left for this one.
 pub(super) async fn download(
@@ -152,7 +153,7 @@ impl Uploads<'_> {
             paths: environment.expanded_paths(&artifact.paths, notes).await,
             exclude: environment.expanded_paths(&artifact.exclude, notes).await,
             untracked: artifact.untracked,
-            format: archive_format(artifact.artifact_format),
+            format: artifact.artifact_format,
             level: environment
                 .compression("ARTIFACT_COMPRESSION_LEVEL", notes)
                 .await,
@@ -171,7 +172,7 @@ impl Uploads<'_> {
                 return Err((outcome, failure(notes, &error).await));
             }
         };
-        // As `--name`, which the helper gets where the job has a name (facts, wire §3.1).
+        // As `--name`, which the helper gets where the job has a name (gitlab-runner, wire §3.1).
         let name = (!artifact.name.is_empty()).then_some(name.as_str());
         let file_name = file_name(name, artifact.artifact_format);
         let failed = |failure| (ArtifactOutcome::Failed, failure);
@@ -286,19 +287,11 @@ async fn client<'c>(
     context: &JobContext,
     cell: &'c OnceCell<GitLab>,
 ) -> Result<&'c GitLab, ClientError> {
-    let job = &context.job;
-    cell.get_or_try_init(async || GitLab::new(&job.server_url, job.server_ca_pem.as_deref()))
+    let (job, host) = (&context.job, &context.host);
+    let ca_pem = job.server_ca_pem.as_deref();
+    let agent = &host.texts().user_agent;
+    cell.get_or_try_init(async || GitLab::through(&job.server_url, ca_pem, host.proxies(), agent))
         .await
-}
-
-fn archive_format(format: ArtifactFormat) -> ArchiveFormat {
-    match format {
-        ArtifactFormat::Zip => ArchiveFormat::Zip,
-        ArtifactFormat::Gzip => ArchiveFormat::Gzip,
-        ArtifactFormat::Raw => ArchiveFormat::Raw,
-        ArtifactFormat::ZipZstd => ArchiveFormat::ZipZstd,
-        ArtifactFormat::TarZstd => ArchiveFormat::TarZstd,
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `restore_cache` and `archive_cache`, `archive_cache_on_failure` (facts, wire §4.3 and wire §4.4, and build §2.9.7).
+//! `restore_cache` and `archive_cache`, `archive_cache_on_failure` (gitlab-runner, wire §4.3 and wire §4.4, and build
+//! §2.9.7).
 //!
 //! A cache that cannot be had or kept never fails a job.
 
@@ -8,16 +9,16 @@ use super::Moment;
 use super::io::StageIo;
 use super::script;
 use super::transfer::{PackError, Transfer, caution, notice, transferring};
-use crate::agent::{ArchiveFormat, ArchiveRequest};
-use crate::cache::keys::{self, Key};
-use crate::cache::{CacheError, CacheStore, Stored, Telling, place};
 use crate::job::context::{JobContext, configuration, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
-use crate::job::machine::StageFailure;
+use crate::job::order::StageFailure;
 use crate::job::script::remove_caches_script;
-use crate::report::chain;
+use vk_agent_client::{ArchiveFormat, ArchiveRequest};
+use vk_text::chain;
+use vk_transfer::keys::{self, Key};
+use vk_transfer::{CacheError, CacheStore, Stored, Telling, store_of_job};
 
-/// Limit on a cache's archive in bytes, 0 for none (facts, wire §4.5).
+/// Limit on a cache's archive in bytes, 0 for none (gitlab-runner, wire §4.5).
 const SIZE_LIMIT: &str = "CACHE_MAX_UPLOADED_ARCHIVE_SIZE";
 
 /// Restores the job's caches.
@@ -134,7 +135,13 @@ impl<'a> Caches<'a> {
         Self {
             transfer,
             way,
-            store: place::of_job(&context.host, &context.job, limit).await,
+            store: store_of_job(
+                &context.host.cache_settings(),
+                &context.host.image_settings(),
+                &context.job,
+                limit,
+            )
+            .await,
             is_unavailable: false,
         }
     }
@@ -176,7 +183,7 @@ impl<'a> Caches<'a> {
         Ok(())
     }
 
-    /// Removes what a failed extraction may have left (facts, build §2.9.7).
+    /// Removes what a failed extraction may have left (gitlab-runner, build §2.9.7).
     async fn remove(&self, cache: &Cache) -> Result<(), StageFailure> {
         let Transfer {
             context,
@@ -227,7 +234,7 @@ impl<'a> Caches<'a> {
         Ok(())
     }
 
-    /// Facts, wire §4.6.
+    /// gitlab-runner, wire §4.6.
     async fn pack_and_store(&self, cache: &Cache, key: &Key) -> Result<(), Trouble> {
         let Transfer {
             environment, notes, ..
@@ -308,7 +315,7 @@ impl<'a> Caches<'a> {
         self.is_unavailable
     }
 
-    /// Says why a key is passed over (facts, wire §4.3 and wire §4.4).
+    /// Says why a key is passed over (gitlab-runner, wire §4.3 and wire §4.4).
     async fn skip_for(&self, why: &str) {
         let text = format!("Skipping cache {} due to {why}", self.way.action());
         notice(&self.transfer.notes, &text).await;
@@ -342,8 +349,8 @@ mod tests {
     use vk_hub_proto::job::Failure;
 
     use super::*;
-    use crate::agent::{AgentError, Operation};
-    use crate::spool::{Spool, SpoolError};
+    use vk_agent_client::{AgentError, Operation};
+    use vk_transfer::{Spool, SpoolError};
 
     fn full() -> io::Error {
         io::Error::from(io::ErrorKind::StorageFull)
@@ -393,7 +400,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §4.3 and wire §4.4.
+    /// gitlab-runner, wire §4.3 and wire §4.4.
     #[test]
     fn a_policy_forbids_one_way_and_says_so() {
         let key = keys::own(

@@ -1,26 +1,28 @@
 //! What GitLab Runner's helper does with its environment, before it chooses files: it expands names and paths, and
-//! reads its own settings (facts, wire §3.2 and wire §4.5).
+//! reads its own settings (gitlab-runner, wire §3.2 and wire §4.5).
 //!
 //! The helper's environment is the job's variables and, over them, what a script wrote into `$GITLAB_ENV`
-//! (facts, build §2.4). It decides what is packed and under which name. Where things go to, and how they get there, it
-//! does not touch: no transfer of this host sees a job's `HTTPS_PROXY` or `SSL_CERT_FILE` (F59).
+//! (gitlab-runner, build §2.4). It decides what is packed and under which name. Where things go to, and how they get
+//! there, it does not touch: no transfer of this host sees a job's `HTTPS_PROXY` or `SSL_CERT_FILE`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::transfer::PackError;
-use crate::agent::{AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression};
 use crate::guest::Guest;
 use crate::job::expand::expand;
 use crate::job::script::ENV_FILE;
-use crate::job::settings::parse_duration;
 use crate::job::variables::JobEnvironment;
-use crate::notes::Notes;
+use vk_agent_client::{
+    AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression,
+};
+use vk_text::parse_duration;
+use vk_transfer::Notes;
 
 /// Most bytes of `$GITLAB_ENV` that are read. More is told and cut off.
 const MAX_ENV_FILE: usize = 1 << 20;
 
-/// How often a transfer's progress is told (facts, wire §3.5); 0 for never.
+/// How often a transfer's progress is told (gitlab-runner, wire §3.5); 0 for never.
 const METER: &str = "TRANSFER_METER_FREQUENCY";
 
 /// The helper's environment.
@@ -82,13 +84,13 @@ impl HelperEnvironment {
     pub(super) async fn expanded_paths(&self, paths: &[String], notes: &Notes) -> Vec<String> {
         let mut all = Vec::with_capacity(paths.len());
         for path in paths {
-            // The quoted text is what came of the path: nothing (facts, wire §3.2).
+            // The quoted text is what came of the path: nothing (gitlab-runner, wire §3.2).
             all.push(self.expanded(path, "invalid path \"\"", notes).await);
         }
         all
     }
 
-    /// The compression level that variable `name` asks for (facts, wire §3.4).
+    /// The compression level that variable `name` asks for (gitlab-runner, wire §3.4).
     pub(super) async fn compression(&self, name: &str, notes: &Notes) -> Compression {
         match self.value(name) {
             "fastest" => Compression::Fastest,
@@ -196,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Facts, wire §4.5.
+    /// gitlab-runner, wire §4.5.
     #[test]
     fn a_limit_is_a_number_above_0() {
         for (text, limit) in [
@@ -225,7 +227,7 @@ mod tests {
         (result, lines)
     }
 
-    /// Facts, build §2.4.
+    /// gitlab-runner, build §2.4.
     #[test]
     fn the_file_is_read_as_a_shell_reads_it() {
         let read =

@@ -1,15 +1,15 @@
-//! The job's image: this host's or a registry's, and what the trace says of it (facts, wire §5.2).
+//! The job's image: this host's or a registry's, and what the trace says of it (gitlab-runner, wire §5.2).
 
 use tokio::sync::mpsc;
 
 use super::io::{StageIo, StageOut, StageOutput};
-use crate::image::{PullEvent, PullPolicy, PullRequest};
+use crate::guest::RootImage;
 use crate::job::context::{JobContext, system};
-use crate::job::machine::StageFailure;
-use crate::report::chain;
-use crate::root_image::RootImage;
+use crate::job::order::StageFailure;
+use vk_oci::{PullEvent, PullPolicy, PullRequest};
+use vk_text::chain;
 
-/// What a job gets that names no policy, where the operator names none (facts, wire §5.2).
+/// What a job gets that names no policy, where the operator names none (gitlab-runner, wire §5.2).
 const DEFAULT_POLICY: PullPolicy = PullPolicy::Always;
 
 /// Variable with logins of registries, in the form of Docker's `config.json`.
@@ -124,7 +124,7 @@ fn line(image: &str, event: &PullEvent<'_>) -> Option<StageOutput> {
 mod tests {
     use super::*;
 
-    /// Facts, wire §5.2.
+    /// gitlab-runner, wire §5.2.
     #[test]
     fn policies_and_attempts_read_as_gitlab_runners() {
         let policies = [PullPolicy::Always, PullPolicy::Never];

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 
-use crate::job::machine::StopMode;
+use crate::job::order::StopMode;
 
 /// Something a stage writes to the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

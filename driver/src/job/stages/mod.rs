@@ -16,7 +16,7 @@ pub(super) use io::{StageIo, StageOutput};
 use std::sync::Arc;
 
 use super::context::JobContext;
-use super::machine::StageFailure;
+use super::order::StageFailure;
 use super::stage::Stage;
 use super::variables::JobStatus;
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::image;
 use super::io::{StageIo, StageOutput};
-use crate::agent::FailureKind;
+use crate::guest::VmSize;
 use crate::guest::{Guest, GuestSpec};
-use crate::images::DEFAULT_IMAGE;
+use crate::host::DEFAULT_IMAGE;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::image_process::ImageProcess;
-use crate::job::machine::StageFailure;
-use crate::report::chain;
-use crate::size::VmSize;
+use crate::job::order::StageFailure;
+use vk_agent_client::FailureKind;
+use vk_text::chain;
 
 /// Runs the stage.
 pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<(), StageFailure> {
@@ -91,7 +91,7 @@ fn refuse_services(context: &JobContext) -> Result<(), StageFailure> {
     )))
 }
 
-/// Expanded at the job's start (facts, wire §5.1).
+/// Expanded at the job's start (gitlab-runner, wire §5.1).
 fn image_name(context: &JobContext) -> String {
     let name = context
         .job

@@ -1,12 +1,12 @@
 //! What the job's image has: looked at once, before the first script.
 
 use super::io::StageIo;
-use crate::agent::{AgentError, ExecEvent, FailureKind, Stdin};
 use crate::guest::Guest;
 use crate::job::context::{ImageShell, ImageTools, JobContext, configuration, system};
-use crate::job::machine::StageFailure;
+use crate::job::order::StageFailure;
 use crate::job::script::Shell;
-use crate::report::chain;
+use vk_agent_client::{AgentError, ExecEvent, FailureKind, Stdin};
+use vk_text::chain;
 
 /// Names the first shell that is there, then git, a line each.
 const QUESTION: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash \
@@ -14,7 +14,7 @@ const QUESTION: &str = "for shell in /usr/local/bin/bash /usr/bin/bash /bin/bash
     if [ -x \"$shell\" ]; then echo \"$shell\"; break; fi; done; \
     if command -v git >/dev/null 2>&1; then echo git; fi";
 
-/// Where GitLab Runner looks for a shell in an image, in its order (facts, build §2.10).
+/// Where GitLab Runner looks for a shell in an image, in its order (gitlab-runner, build §2.10).
 const SHELLS: [ImageShell; 7] = [
     shell(Shell::Bash, "/usr/local/bin/bash"),
     shell(Shell::Bash, "/usr/bin/bash"),
@@ -115,7 +115,7 @@ mod tests {
 
     const SH: ImageShell = shell(Shell::Sh, "sh");
 
-    /// Facts, build §2.10.
+    /// gitlab-runner, build §2.10.
     #[test]
     fn bash_is_taken_where_it_is() {
         let tools = tools(b"/usr/bin/bash\ngit\n", SH);

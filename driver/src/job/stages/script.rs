@@ -1,4 +1,4 @@
-//! Stages whose work is a script in the guest's shell (facts, build §2.10).
+//! Stages whose work is a script in the guest's shell (gitlab-runner, build §2.10).
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use vk_agent_proto::{FrameError, Kind, MAX_CONTROL};
 use super::Moment;
 use super::io::{StageIo, StageOutput};
 use super::prepare::hostname;
-use crate::agent::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
 use crate::guest::Guest;
 use crate::job::context::{ImageShell, JobContext, configuration, system};
-use crate::job::machine::{STOP_GRACE, StageFailure, StopMode};
+use crate::job::order::{STOP_GRACE, StageFailure, StopMode};
 use crate::job::script::stage_script;
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
-use crate::notes::Notes;
-use crate::report::chain;
+use vk_agent_client::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
+use vk_text::chain;
+use vk_transfer::Notes;
 
-/// What GitLab Runner's Docker executor prints for an image without a shell (facts, build §2.10).
+/// What GitLab Runner's Docker executor prints for an image without a shell (gitlab-runner, build §2.10).
 const NO_SHELL: &str = "shell not found\n";
 
 /// What a shell answers for a command that does not exist, and for one that is no program (POSIX shell, 2.8.2).
@@ -129,7 +129,7 @@ async fn no_shell(io: &StageIo) -> Result<(), StageFailure> {
     Err(StageFailure::exit(1))
 }
 
-/// The line of `prepare_script`, where no shell can print it (facts, build §2.5).
+/// The line of `prepare_script`, where no shell can print it (gitlab-runner, build §2.5).
 async fn say_place(context: &JobContext, io: &StageIo) {
     let via = context.host.name().map(|name| format!(" via {name}"));
     let line = format!(
@@ -241,7 +241,7 @@ mod tests {
     use vk_hub_proto::job::Failure;
 
     use super::*;
-    use crate::agent::Operation;
+    use vk_agent_client::Operation;
 
     #[test]
     fn variables_that_an_entry_point_cannot_get_are_the_configurations_fault() {

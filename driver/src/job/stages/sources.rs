@@ -11,19 +11,19 @@ use super::io::{StageIo, StageOut, StageOutput};
 use super::script;
 use vk_agent_proto::FailureKind;
 
-use crate::agent::{AgentError, PutTreeRequest};
+use crate::guest::SCRATCH_BYTES;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::feature_flags::FeatureFlag;
-use crate::job::machine::StageFailure;
+use crate::job::order::StageFailure;
 use crate::job::script::hook_script;
 use crate::job::settings::{GitStrategy, Settings, SubmoduleStrategy};
 use crate::job::variables::JobEnvironment;
-use crate::report::chain;
-use crate::size::SCRATCH_BYTES;
-use crate::sources::{
+use vk_agent_client::{AgentError, PutTreeRequest};
+use vk_sources::{
     Checkout, CheckoutError, CheckoutRequest, GUEST_CONFIG, SourceCache, SourceLine, SshServer,
     Strategy, Stream, Submodules, checkout, guest_files, tar_stream,
 };
+use vk_text::chain;
 
 /// Most bytes of lines that are kept for a trace that is behind, whatever its own limit.
 const MAX_LINES: u64 = 16 << 20;
@@ -100,8 +100,11 @@ async fn check_out(
     let job = &context.job;
     let dirs = environment.dirs();
     let guest_config = format!("{}/{GUEST_CONFIG}", dirs.tmp);
-    let cache = cache(context);
-    let agent = format!("vk {} linux/amd64", env!("CARGO_PKG_VERSION"));
+    let cache = SourceCache::new(
+        context.host.state_dir().join("sources"),
+        SourceCache::MAX_BYTES,
+    );
+    let environment_of_host = context.host.program_environment();
     let request = CheckoutRequest {
         sources: &job.sources,
         local_repo: context.options.local_repo.as_deref(),
@@ -116,11 +119,12 @@ async fn check_out(
         fetch_flags: &settings.fetch_extra_flags,
         submodules: submodules(settings, environment),
         correlation_id,
-        user_agent: &agent,
+        environment: &environment_of_host,
+        user_agent: &context.host.texts().user_agent,
         work_dir: &work_dir,
         guest_project_dir: &dirs.project,
         guest_config: Some(&guest_config),
-        cache: cache.as_ref(),
+        cache: Some(&cache),
         max_tree_bytes: SCRATCH_BYTES,
         max_alloc_bytes: CheckoutRequest::MAX_ALLOC_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
@@ -144,14 +148,6 @@ async fn check_out(
     let ca_file = job.server_ca_pem.is_some().then_some(ca_file.as_str());
     let files = guest_files(&request, &dirs.tmp, ca_file).map_err(|error| failure(&error))?;
     Ok((tree, files))
-}
-
-/// Where objects are kept between jobs.
-fn cache(context: &JobContext) -> Option<SourceCache> {
-    let state = context.host.state();
-    let state = state.inspect_err(|error| tracing::warn!(%error, "cannot keep sources"));
-    let folder = state.ok()?.path().join("sources");
-    Some(SourceCache::new(folder, SourceCache::MAX_BYTES))
 }
 
 fn failure(error: &CheckoutError) -> StageFailure {
@@ -202,7 +198,7 @@ fn submodules<'a>(
     })
 }
 
-/// Where the GitLab server answers over SSH (facts, build §3.6).
+/// Where the GitLab server answers over SSH (gitlab-runner, build §3.6).
 fn ssh_server(environment: &JobEnvironment) -> SshServer<'_> {
     let variables = environment.variables();
     let host = match variables.value("CI_SERVER_SHELL_SSH_HOST") {
@@ -359,8 +355,8 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::agent::Operation;
-    use crate::output::{StreamKind, Trace, TraceConfig};
+    use vk_agent_client::Operation;
+    use vk_trace::{StreamKind, Trace, TraceConfig};
 
     fn line(stream: Stream, text: &str) -> SourceLine {
         SourceLine {

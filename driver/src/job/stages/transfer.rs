@@ -9,18 +9,18 @@ use vk_hub_proto::job::Failure;
 use super::Moment;
 use super::helper::HelperEnvironment;
 use super::io::{StageIo, StageOut, StageOutput};
-use crate::agent::{
+use crate::guest::Guest;
+use crate::guest::SCRATCH_BYTES;
+use crate::job::context::{JobContext, system};
+use crate::job::order::StageFailure;
+use vk_agent_client::{
     AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ExtractRequest, Line, Severity,
 };
-use crate::guest::Guest;
-use crate::job::context::{JobContext, system};
-use crate::job::machine::StageFailure;
-use crate::notes::{Note, Notes};
-use crate::output::helper::Level;
-use crate::output::lines::{self, RESET, YELLOW};
-use crate::report::chain;
-use crate::size::SCRATCH_BYTES;
-use crate::spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
+use vk_text::chain;
+use vk_trace::helper::Level;
+use vk_trace::lines::{self, RESET, YELLOW};
+use vk_transfer::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
+use vk_transfer::{Note, Notes};
 
 /// Most entries of an archive that is unpacked.
 const MAX_ENTRIES: u64 = 10_000_000;
@@ -271,7 +271,7 @@ mod tests {
             for _ in 0..3 {
                 all.push(trace.recv().await.unwrap());
             }
-            stop.send_replace(Some(crate::job::machine::StopMode::AtOnce));
+            stop.send_replace(Some(crate::job::order::StopMode::AtOnce));
             all
         };
 

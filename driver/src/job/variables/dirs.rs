@@ -1,4 +1,4 @@
-//! Where a job lives in the guest (facts, build §4.4).
+//! Where a job lives in the guest (gitlab-runner, build §4.4).
 
 use url::Url;
 use vk_hub_proto::job::{CiJob, Failure};
@@ -7,7 +7,7 @@ use crate::job::settings::{GitStrategy, Settings};
 
 /// The job's folders in the guest; absolute paths without a slash at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobDirs {
+pub(crate) struct JobDirs {
     /// Folder that holds all projects.
     pub builds: String,
     /// The project's own folder, where scripts start.
@@ -19,7 +19,7 @@ pub struct JobDirs {
 /// The job asks for a folder that it may not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the GIT_CLONE_PATH={clone_path:?} has to be within {builds:?}")]
-pub struct DirsError {
+pub(crate) struct DirsError {
     clone_path: String,
     builds: String,
 }
@@ -27,7 +27,7 @@ pub struct DirsError {
 impl DirsError {
     /// The class that the job fails with.
     #[must_use]
-    pub fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         Failure::Configuration
     }
 }
@@ -38,7 +38,7 @@ impl JobDirs {
     /// # Errors
     ///
     /// When `GIT_CLONE_PATH` lies outside `builds`.
-    pub fn new(job: &CiJob, settings: &Settings, builds: &str) -> Result<Self, DirsError> {
+    pub(crate) fn new(job: &CiJob, settings: &Settings, builds: &str) -> Result<Self, DirsError> {
         let builds = clean(builds);
         let mut project = if settings.clone_path.is_empty() {
             join(&builds, &slug(job).replace('\\', "/"))
@@ -147,7 +147,7 @@ mod tests {
         JobDirs::new(&job, &settings, "/builds")
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn the_project_folder_is_the_path_of_the_repositorys_url() {
         let cases = [
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn a_url_that_names_no_path_gives_the_projects_number() {
         let urls = [
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn strategy_empty_names_its_folder_apart() {
         let dirs = dirs("https://h/a.git", &[("GIT_STRATEGY", "empty")]).unwrap();
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(dirs.tmp, "/builds/a-empty.tmp");
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn a_clone_path_within_the_builds_folder_is_taken() {
         let cases = [
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §4.4.
+    /// gitlab-runner, build §4.4.
     #[test]
     fn backslashes_do_not_lead_a_clone_path_out_of_the_builds_folder() {
         let path = r"/builds/a\..\..\etc";

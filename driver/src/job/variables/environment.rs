@@ -1,4 +1,4 @@
-//! The full list of a job's variables and what follows from it (facts, build §4.1 and build §4.2).
+//! The full list of a job's variables and what follows from it (gitlab-runner, build §4.1 and build §4.2).
 
 use vk_hub_proto::job::{CiJob, Variable, variables::Variables};
 
@@ -16,9 +16,9 @@ const BEHIND_THE_JOBS: [&str; 3] = [
     "CI_RUNNER_EXECUTABLE_ARCH",
 ];
 
-/// What `CI_JOB_STATUS` says (facts, build §1.8).
+/// What `CI_JOB_STATUS` says (gitlab-runner, build §1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobStatus {
+pub(crate) enum JobStatus {
     /// The steps are not over.
     Running,
     /// They succeeded.
@@ -45,7 +45,7 @@ impl JobStatus {
 
 /// What the host adds to a job's variables.
 #[derive(Clone, Debug)]
-pub struct HostContext {
+pub(crate) struct HostContext {
     /// Folder in the guest that holds all projects, an absolute path (`CI_BUILDS_DIR`).
     pub builds_dir: String,
     /// Lowest number free among the host's running jobs (`CI_CONCURRENT_ID`).
@@ -69,7 +69,7 @@ impl Default for HostContext {
 ///
 /// Its [`Debug`] output carries secrets.
 #[derive(Clone, Debug)]
-pub struct JobEnvironment {
+pub(crate) struct JobEnvironment {
     host: HostContext,
     dirs: JobDirs,
     flags: FeatureFlags,
@@ -84,7 +84,7 @@ impl JobEnvironment {
     /// # Errors
     ///
     /// When the job asks for a project folder that it may not have.
-    pub fn new(job: &CiJob, host: HostContext) -> Result<Self, DirsError> {
+    pub(crate) fn new(job: &CiJob, host: HostContext) -> Result<Self, DirsError> {
         // Settings may refer to CI_BUILDS_DIR, but the project's folder follows from them.
         let early = variables(job, &host, None, JobStatus::Running);
         let with_job_flags = early.iter().chain(job.variables.iter()).cloned();
@@ -95,7 +95,7 @@ impl JobEnvironment {
             job.sources.allow_fetch,
             job.sources.depth,
         );
-        // GitLab Runner reads the flags twice (facts, build §1.5.2).
+        // GitLab Runner reads the flags twice (gitlab-runner, build §1.5.2).
         warnings.extend_from_slice(&flag_warnings);
         warnings.extend(flag_warnings);
         let dirs = JobDirs::new(job, &settings, &host.builds_dir)?;
@@ -112,53 +112,53 @@ impl JobEnvironment {
     }
 
     /// Makes `CI_JOB_STATUS` say `status` from now on.
-    pub fn set_status(&mut self, job: &CiJob, status: JobStatus) {
+    pub(crate) fn set_status(&mut self, job: &CiJob, status: JobStatus) {
         let resolved = Some((&self.flags, &self.dirs));
         self.variables = variables(job, &self.host, resolved, status).expanded();
     }
 
     /// All variables in order, expanded.
     #[must_use]
-    pub fn variables(&self) -> &Variables {
+    pub(crate) fn variables(&self) -> &Variables {
         &self.variables
     }
 
     /// Where the job lives in the guest.
     #[must_use]
-    pub fn dirs(&self) -> &JobDirs {
+    pub(crate) fn dirs(&self) -> &JobDirs {
         &self.dirs
     }
 
     /// The job's settings.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// The job's feature flags.
     #[must_use]
-    pub fn flags(&self) -> &FeatureFlags {
+    pub(crate) fn flags(&self) -> &FeatureFlags {
         &self.flags
     }
 
     /// Whether `flag` is on.
     #[must_use]
-    pub fn is_on(&self, flag: FeatureFlag) -> bool {
+    pub(crate) fn is_on(&self, flag: FeatureFlag) -> bool {
         self.flags.is_on(flag)
     }
 
     /// What is wrong with the job's settings; GitLab Runner prints it as one warning, joined by newlines, before
     /// the first stage. Empty when all is well.
     #[must_use]
-    pub fn warnings(&self) -> &[String] {
+    pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// The values to mask in the trace, none empty and none twice: masked variables as expanded, the job's and its
-    /// dependencies' tokens, and passwords of registries, each without white space around it (facts, build §4.5 and
-    /// build §6.2; fleet §10.3).
+    /// dependencies' tokens, and passwords of registries, each without white space around it (gitlab-runner, build §4.5
+    /// and build §6.2).
     #[must_use]
-    pub fn masked_values(&self, job: &CiJob) -> Vec<String> {
+    pub(crate) fn masked_values(&self, job: &CiJob) -> Vec<String> {
         secrets(&self.variables, job)
     }
 }
@@ -166,7 +166,7 @@ impl JobEnvironment {
 /// The values to mask for a job that has no environment: as [`JobEnvironment::masked_values`], expanded against the
 /// job's own variables, and as they were written.
 #[must_use]
-pub fn secrets_of_refused(job: &CiJob) -> Vec<String> {
+pub(crate) fn secrets_of_refused(job: &CiJob) -> Vec<String> {
     let written = Variables::new(job.variables.clone());
     let mut values = secrets(&written.expanded(), job);
     values.extend(secrets(&written, job));
@@ -203,7 +203,7 @@ fn secrets(variables: &Variables, job: &CiJob) -> Vec<String> {
     values
 }
 
-/// The list of facts, build §4.1, unexpanded; without flags and folders while these are not known.
+/// The list of gitlab-runner, build §4.1, unexpanded; without flags and folders while these are not known.
 fn variables(
     job: &CiJob,
     host: &HostContext,
@@ -316,7 +316,7 @@ mod tests {
         job
     }
 
-    /// Facts, build §4.1.
+    /// gitlab-runner, build §4.1.
     #[test]
     fn sources_of_variables_come_in_the_runners_order() {
         let mut job = testing::job();
@@ -357,7 +357,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §4.2.
+    /// gitlab-runner, build §4.2.
     #[test]
     fn what_the_runner_provides_has_its_values() {
         let environment = environment(&testing::job());
@@ -384,7 +384,7 @@ mod tests {
         assert!(environment.variables().find("CI_JOB_IMAGE").is_none());
     }
 
-    /// Facts, build §4.1.
+    /// gitlab-runner, build §4.1.
     #[test]
     fn a_job_overrides_what_comes_before_its_own_variables_alone() {
         let job = with_variables(&[
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(environment.dirs().project, "/builds/grp/demo");
     }
 
-    /// Facts, build §4.1.
+    /// gitlab-runner, build §4.1.
     #[test]
     fn a_jobs_flag_is_exported_once_with_its_resolved_value() {
         let job = with_variables(&[("FF_TIMESTAMPS", "$NO"), ("NO", "F")]);
@@ -420,7 +420,7 @@ mod tests {
         assert!(!environment.is_on(FeatureFlag::Timestamps));
     }
 
-    /// Facts, build §1.5.2.
+    /// gitlab-runner, build §1.5.2.
     #[test]
     fn a_bad_flag_is_told_twice_behind_the_settings() {
         let job = with_variables(&[("FF_TIMESTAMPS", "x"), ("GIT_CHECKOUT", "x")]);
@@ -436,7 +436,7 @@ mod tests {
         );
     }
 
-    /// Facts, build §4.3 and build §4.4.
+    /// gitlab-runner, build §4.3 and build §4.4.
     #[test]
     fn settings_are_expanded_and_know_the_builds_folder() {
         let job = with_variables(&[
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(environment.variables().value("CI_PROJECT_DIR"), "/builds/x");
     }
 
-    /// Facts, build §1.8.
+    /// gitlab-runner, build §1.8.
     #[test]
     fn the_status_replaces_the_runners_own_variable_alone() {
         let job = with_variables(&[("CI_JOB_STATUS", "mine"), ("STATUS", "[$CI_JOB_STATUS]")]);
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(variables.value("CERT"), "content");
     }
 
-    /// Facts, build §4.5.
+    /// gitlab-runner, build §4.5.
     #[test]
     fn all_secrets_are_masked_expanded_and_trimmed() {
         let mut job = with_variables(&[("PART", "part")]);

@@ -3,5 +3,4 @@
 mod dirs;
 mod environment;
 
-pub use dirs::{DirsError, JobDirs};
-pub use environment::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
+pub(crate) use environment::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};

@@ -1,4 +1,4 @@
-//! Cache keys as safe relative paths (facts, wire §4.1: GitLab Runner's `cachekey.Sanitize`).
+//! Cache keys as safe relative paths (gitlab-runner, wire §4.1: GitLab Runner's `cachekey.Sanitize`).
 
 /// The key that a job means when it names none: its name and ref as one path.
 #[must_use]
@@ -18,7 +18,7 @@ pub fn sanitized(key: &str) -> String {
     while let Some(last) = segments.pop() {
         match last.trim_end() {
             "" | "." => {}
-            // Only the blanks behind it kept it from being one (facts, wire §8.7).
+            // Only the blanks behind it kept it from being one (gitlab-runner, wire §8.7).
             ".." => {
                 segments.pop();
             }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The invariants of facts, wire §8.7.
+        /// The invariants of gitlab-runner, wire §8.7.
         #[test]
         fn a_sanitised_key_is_a_path_below_its_root(
             key in r"([ab.%/\\ \t]|%2[efEF]|\.\.|\u{2003}|é){0,12}"
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// The table of facts, wire §4.1 (upstream: `cachekey_test.go`); F57.
+    /// The table of gitlab-runner, wire §4.1 (upstream: `cachekey_test.go`).
     #[test]
     fn keys_are_sanitised_as_by_gitlab_runner() {
         let cases = [

@@ -1,4 +1,4 @@
-//! Failure classes and what GitLab is told of them (facts, build §1.10, and wire §1.13).
+//! Failure classes and what GitLab is told of them (gitlab-runner, build §1.10, and wire §1.13).
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ impl Failure {
 /// What GitLab Runner sends for a reason the server does not know.
 const UNKNOWN: &str = "unknown_failure";
 
-/// Reasons that every supported GitLab knows, whatever it lists (facts, build §1.10).
+/// Reasons that every supported GitLab knows, whatever it lists (gitlab-runner, build §1.10).
 const ALWAYS_KNOWN: [&str; 3] = [
     "script_failure",
     "runner_system_failure",
@@ -123,7 +123,7 @@ mod tests {
         ),
     ];
 
-    /// Facts, wire §1.13.
+    /// gitlab-runner, wire §1.13.
     #[test]
     fn a_gitlab_that_knows_all_reasons_gets_the_exact_one() {
         let known: Vec<String> = CLASSES
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Facts, build §1.10, and wire §8.5.
+    /// gitlab-runner, build §1.10, and wire §8.5.
     #[test]
     fn an_older_gitlab_gets_the_fallback() {
         for (failure, _, fallback) in CLASSES {

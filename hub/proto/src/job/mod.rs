@@ -14,6 +14,7 @@ pub use failure::{Failure, gitlab_failure_reason};
 pub use redact::REDACTED;
 pub use result::{ArtifactOutcome, ArtifactResult, JobResult, Usage};
 pub use spec::{
-    Artifact, ArtifactFormat, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image,
-    JobInfo, JobSpec, RefType, RegistryCredential, Sources, Step, TraceOptions, Variable, When,
+    Artifact, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image, JobInfo, JobSpec,
+    RefType, RegistryCredential, Sources, Step, TraceOptions, Variable, When,
 };
+pub use vk_archive_format::Format as ArtifactFormat;

@@ -1,6 +1,7 @@
 //! [`CiJob`] and its parts, as the dispatch protocol's field table defines them.
 
 use serde::{Deserialize, Serialize};
+use vk_archive_format::Format;
 
 /// A job of any kind a node can run, told apart by `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub enum JobSpec {
 ///
 /// It carries secrets (`token`, masked variables, credentials). Its [`Debug`] output does too: log
 /// [`CiJob::redacted`] instead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CiJob {
     /// Who and what the job is in GitLab.
     pub job: JobInfo,
@@ -228,26 +229,9 @@ pub struct Artifact {
     /// `archive`, or a report's type such as `junit`.
     pub artifact_type: String,
     /// How it is packed.
-    pub artifact_format: ArtifactFormat,
+    pub artifact_format: Format,
     /// How long GitLab keeps it, as the job wrote it.
     pub expire_in: String,
-}
-
-/// How an artifact is packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ArtifactFormat {
-    /// A zip archive; what an empty format in GitLab's response means.
-    #[default]
-    Zip,
-    /// Each file gzipped, one behind the other.
-    Gzip,
-    /// The one file as it is.
-    Raw,
-    /// A zip archive with zstd compression.
-    ZipZstd,
-    /// A zstd-compressed tar archive.
-    TarZstd,
 }
 
 /// One cache.

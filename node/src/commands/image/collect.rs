@@ -3,7 +3,7 @@
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::json;
-use vk_driver::config::parse_size;
+use vk_text::parse_size;
 
 use super::store::{failed, name, open, print, short, to_json};
 use crate::cli::HostArgs;

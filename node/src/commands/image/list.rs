@@ -2,7 +2,7 @@
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
-use vk_driver::image::StoredSummary;
+use vk_oci::StoredSummary;
 
 use super::store::{failed, name, open, print, short, to_json};
 use crate::cli::HostArgs;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use vk_driver::image::{ImageStore, PullPolicy, PullRequest, StoredImage};
+use vk_oci::{ImageStore, PullPolicy, PullRequest, StoredImage};
 
 use super::store::{failed, open, print};
 use crate::cli::HostArgs;

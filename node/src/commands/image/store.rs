@@ -4,10 +4,8 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use vk_driver::config::Config;
-use vk_driver::image::{ImageStore, StoredSummary};
-use vk_driver::report::chain;
-use vk_driver::state::StateDir;
+use vk_oci::{ImageStore, StoredSummary};
+use vk_text::chain;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -18,25 +16,16 @@ const SHORT_ID: usize = 12;
 
 /// Opens the store that `host` names.
 pub(super) fn open(host: &HostArgs) -> Result<ImageStore, Status> {
-    let config = Config::load(host.config.as_deref()).map_err(|error| {
-        complain(&chain(&error));
-        exit::USAGE
-    })?;
-    let path = host
-        .state_dir
-        .clone()
-        .unwrap_or_else(StateDir::default_path);
-    let state = StateDir::open(&path).map_err(|error| failed(&error))?;
-    ImageStore::open(state.path(), config.images).map_err(|error| failed(&error))
+    host.open()?.image_store().map_err(|error| failed(&error))
 }
 
-/// Complains of what could not be done.
+/// Prints what could not be done.
 pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> Status {
     complain(&chain(error));
     exit::SYSTEM
 }
 
-/// Prints to standard output. A reader that closed early has seen enough.
+/// Prints to standard output. A reader may close its end early.
 pub(super) fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

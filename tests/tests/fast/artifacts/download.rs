@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use vk_driver::artifacts::DownloadError;
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::noise::noise;
+use vk_transfer::DownloadError;
 
 use super::kit::{JOB, TOKEN, download, server, tls_server};
 
@@ -58,7 +58,7 @@ async fn a_download_that_breaks_off_is_made_again_and_never_joined() {
     );
 }
 
-/// Facts, wire §3.5.
+/// gitlab-runner, wire §3.5.
 #[tokio::test]
 async fn a_download_that_always_breaks_off_is_given_up_after_three_tries() {
     let server = server();
@@ -101,7 +101,7 @@ async fn errors_that_pass_are_waited_out() {
     );
 }
 
-/// Facts, wire §3.5.
+/// gitlab-runner, wire §3.5.
 #[tokio::test]
 async fn what_is_not_there_or_not_ours_is_asked_for_once() {
     for (answer, word, last) in [
@@ -176,7 +176,7 @@ async fn an_object_storages_refusal_is_told_in_its_words() {
     );
 }
 
-/// Facts, wire §1.15: of the direct try alone, whether the storage gives anything or not.
+/// gitlab-runner, wire §1.15: of the direct try alone, whether the storage gives anything or not.
 #[tokio::test]
 async fn where_a_direct_download_leads_is_told_once() {
     let server = server();
@@ -203,7 +203,7 @@ async fn where_a_direct_download_leads_is_told_once() {
     );
 }
 
-/// Facts, wire §3.5: such an answer is one more status that gives no archive.
+/// gitlab-runner, wire §3.5: such an answer is one more status that gives no archive.
 #[tokio::test]
 async fn a_redirect_to_nowhere_is_asked_again() {
     for (answer, line) in [
@@ -242,7 +242,7 @@ async fn nothing_is_downloaded_over_http_from_a_gitlab_that_speaks_https() {
     assert_eq!(server.exchanges().len(), 1);
 }
 
-/// Facts, wire §1.4.
+/// gitlab-runner, wire §1.4.
 #[tokio::test]
 async fn another_jobs_token_opens_nothing() {
     let server = GitLab::start();

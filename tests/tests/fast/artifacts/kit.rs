@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use vk_driver::artifacts::{Download, DownloadError, GitLab as Client, Upload, UploadError};
-use vk_driver::notes::{Note, Notes};
-use vk_driver::spool::{Spool, Spooled};
 use vk_tests::gitlab::GitLab;
+use vk_transfer::{Download, DownloadError, GitLab as Client, Upload, UploadError};
+use vk_transfer::{Note, Notes};
+use vk_transfer::{Spool, Spooled};
 
 /// The job of all tests.
 pub(crate) const JOB: u64 = 4018;

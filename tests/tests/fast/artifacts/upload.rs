@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vk_driver::artifacts::{GitLab as Client, Upload, UploadError};
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::noise::noise;
+use vk_transfer::{GitLab as Client, Upload, UploadError};
 
 use super::kit::{JOB, TOKEN, noting, server, spooled, tls_server, upload};
 
@@ -235,7 +235,7 @@ async fn a_circle_of_redirects_ends() {
     assert_eq!(server.exchanges().len(), 33);
 }
 
-/// Facts, wire §1.14.
+/// gitlab-runner, wire §1.14.
 #[tokio::test]
 async fn a_redirect_to_nowhere_is_a_failure_like_others() {
     let prefix = "Uploading artifacts as \"archive\" to coordinator...";
@@ -265,7 +265,7 @@ async fn a_redirect_to_nowhere_is_a_failure_like_others() {
     }
 }
 
-/// Facts, wire §3.2 and wire §8.10: each try has up to five requests of its own (facts, wire §1.3).
+/// gitlab-runner, wire §3.2 and wire §8.10: each try has up to five requests of its own (gitlab-runner, wire §1.3).
 #[tokio::test]
 async fn a_gitlab_without_time_is_tried_six_times() {
     let server = server();

@@ -34,7 +34,7 @@ async fn images_in_use_stay_and_the_others_go_oldest_first() {
     let left = references();
     let all = host.images.collect(Some(0)).unwrap();
 
-    let digests = |removed: &[vk_driver::image::StoredSummary]| -> Vec<_> {
+    let digests = |removed: &[vk_oci::StoredSummary]| -> Vec<_> {
         removed
             .iter()
             .map(|image| image.references[0].clone())

@@ -218,7 +218,6 @@ async fn a_slow_registry_keeps_nobody_waiting_who_wants_the_image_from_another_o
     assert_eq!(host.left_over(), 0);
 }
 
-/// F97.
 #[tokio::test]
 async fn twenty_jobs_of_one_image_come_back_when_a_busy_registry_wants_and_share_the_download() {
     let registry = Registry::start();

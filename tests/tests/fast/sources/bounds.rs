@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use vk_driver::sources::{Checkout, CheckoutError, CheckoutRequest, Submodules};
 use vk_hub_proto::job::{Failure, Sources};
+use vk_sources::{Checkout, CheckoutError, CheckoutRequest, Submodules};
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
 use super::cache::noise;

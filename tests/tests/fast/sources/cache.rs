@@ -5,8 +5,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use vk_driver::sources::{Checkout, CheckoutRequest, SourceCache, Strategy, Submodules};
 use vk_hub_proto::job::Sources;
+use vk_sources::{Checkout, CheckoutRequest, SourceCache, Strategy, Submodules};
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
 use super::kit::{Bench, Flags, TOKEN, files, holding, request, serve_golden, sources, words};
@@ -236,7 +236,6 @@ async fn a_job_gets_nothing_of_what_only_other_jobs_fetched() {
     );
 }
 
-/// F48.
 #[tokio::test]
 async fn the_token_is_not_kept_and_the_kept_folder_is_not_named() {
     let project = Project::new();
@@ -254,7 +253,6 @@ async fn the_token_is_not_kept_and_the_kept_folder_is_not_named() {
     }
 }
 
-/// F44.
 #[tokio::test]
 async fn damaged_objects_are_thrown_away_once_with_a_line_in_the_log() {
     let project = Project::new();
@@ -472,7 +470,7 @@ async fn strategy_clone_and_flags_that_change_what_comes_neither_use_nor_keep_an
     }
 }
 
-/// F44: a submodule at `path/to`, then at `path/to/sub`; the jobs are for the new, the old and the new commit. Here
+/// A submodule at `path/to`, then at `path/to/sub`; the jobs are for the new, the old and the new commit. Here
 /// every tree is new, so none has to be thrown away.
 #[tokio::test]
 async fn f44_a_submodule_that_moved_into_its_own_old_place_breaks_no_later_job() {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use vk_driver::sources::{CheckoutError, CheckoutRequest, GitFailure};
 use vk_hub_proto::job::{Failure, Sources};
+use vk_sources::{CheckoutError, CheckoutRequest, GitFailure};
 use vk_tests::git_http::{Fault, GitServer};
 use vk_tests::processes::in_groups;
 
@@ -239,5 +239,5 @@ async fn checkout_of_another_process() {
         token: TOKEN,
         ..request(&sources, &flags)
     };
-    let _ = vk_driver::sources::checkout(&request, &mut |_| (), std::future::pending()).await;
+    let _ = vk_sources::checkout(&request, &mut |_| (), std::future::pending()).await;
 }

@@ -1,7 +1,7 @@
 //! Checkouts whose lines and trees the golden traces show.
 
-use vk_driver::sources::{CheckoutRequest, GitFailure, Strategy, Submodules};
 use vk_hub_proto::job::Sources;
+use vk_sources::{CheckoutRequest, GitFailure, Strategy, Submodules};
 use vk_tests::git_http::git;
 
 use super::kit::{Bench, Flags, GUEST_DIR, MAIN, request, serve_golden, sources, unpack, words};
@@ -80,7 +80,7 @@ async fn golden_34_without_checkout_there_are_only_objects() {
     assert_eq!(head, "ref: refs/heads/none\n");
 }
 
-/// Facts, build §3.2.
+/// gitlab-runner, build §3.2.
 #[tokio::test]
 async fn golden_33_the_strategies_without_sources_only_say_so() {
     let flags = Flags::default();
@@ -140,7 +140,7 @@ async fn golden_36_a_missing_commit_fails_with_git_s_words_and_code() {
     assert!(
         matches!(
             first,
-            vk_driver::sources::CheckoutError::Git {
+            vk_sources::CheckoutError::Git {
                 failure: GitFailure::MissingCommit,
                 ..
             }
@@ -179,7 +179,7 @@ async fn golden_66_a_tag_is_there_for_describe() {
     assert_eq!(described, "v1.0");
 }
 
-/// Facts, build §3.4.2 and build §3.5.
+/// gitlab-runner, build §3.4.2 and build §3.5.
 #[tokio::test]
 async fn golden_98_and_99_flags_of_clean_and_fetch_are_obeyed() {
     let server = serve_golden();
@@ -202,7 +202,7 @@ async fn golden_98_and_99_flags_of_clean_and_fetch_are_obeyed() {
     assert_eq!(git(checkout.project_dir(), &["tag", "-l"], &[]), "");
 }
 
-/// Facts, build §3.4.2.
+/// gitlab-runner, build §3.4.2.
 #[tokio::test]
 async fn the_depth_limits_history_and_0_does_not() {
     let server = serve_golden();
@@ -225,7 +225,7 @@ async fn the_depth_limits_history_and_0_does_not() {
     }
 }
 
-/// Facts, build §3.7.
+/// gitlab-runner, build §3.7.
 #[tokio::test]
 async fn f43_golden_31_submodules_come_at_any_depth() {
     // The helper answers below submodules, too.
@@ -378,7 +378,7 @@ async fn a_sha256_repository_is_checked_out() {
     );
 }
 
-/// Facts, build §3.4.1 and build §3.4.2.
+/// gitlab-runner, build §3.4.1 and build §3.4.2.
 #[tokio::test]
 async fn the_server_sees_the_agent_and_the_correlation_id() {
     let server = serve_golden();
@@ -403,9 +403,8 @@ async fn two_checkouts_at_once_do_not_meet() {
         work_dir: work.work.path(),
         ..request(&sources, &flags)
     };
-    let one = async |_: u8| {
-        vk_driver::sources::checkout(&request, &mut |_| (), std::future::pending()).await
-    };
+    let one =
+        async |_: u8| vk_sources::checkout(&request, &mut |_| (), std::future::pending()).await;
 
     let (first, second) = tokio::join!(one(1), one(2));
 

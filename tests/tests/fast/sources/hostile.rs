@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use vk_driver::sources::{Checkout, CheckoutError, CheckoutRequest, Submodules};
 use vk_hub_proto::job::{Failure, Sources};
+use vk_sources::{Checkout, CheckoutError, CheckoutRequest, Submodules};
 use vk_tests::git_http::{GitServer, Repos, commit_all, git, write};
 
 use super::kit::{Bench, Flags, TOKEN, request, sources, unpack, words};

@@ -1,15 +1,17 @@
 //! What the tests of the checkout share.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::future::pending;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
-use vk_driver::sources::{
+use vk_hub_proto::job::Sources;
+use vk_sources::{
     Checkout, CheckoutError, CheckoutRequest, SourceLine, Strategy, Stream, checkout, tar_stream,
 };
-use vk_hub_proto::job::Sources;
 use vk_tests::git_http::{GitServer, Repos};
 use vk_tests::processes::group;
 
@@ -114,6 +116,7 @@ pub(crate) fn request<'a>(sources: &'a Sources, flags: &'a Flags) -> CheckoutReq
         fetch_flags: &flags.fetch,
         submodules: None,
         correlation_id: Some("01CORR"),
+        environment: environment(),
         user_agent: "vk 1 linux/amd64",
         work_dir: Path::new("/nonexistent"),
         guest_project_dir: GUEST_DIR,
@@ -208,4 +211,11 @@ pub(crate) fn processes_in(folder: &Path) -> Vec<PathBuf> {
             std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
         })
         .collect()
+}
+
+/// Where programs are, as the `vk` command tells a host.
+pub(crate) fn environment() -> &'static [(OsString, OsString)] {
+    static ENVIRONMENT: LazyLock<[(OsString, OsString); 1]> =
+        LazyLock::new(|| [("PATH".into(), std::env::var_os("PATH").unwrap_or_default())]);
+    ENVIRONMENT.as_slice()
 }

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vk_driver::sources::{
-    Checkout, CheckoutError, CheckoutRequest, GitFailure, SourceCache, Submodules,
-};
 use vk_hub_proto::job::{Failure, Sources};
+use vk_sources::{Checkout, CheckoutError, CheckoutRequest, GitFailure, SourceCache, Submodules};
 use vk_tests::git_http::{Fault, GitServer, Repos, commit_all, git, write};
 use vk_tests::git_lfs::{oid, pointer};
 
@@ -111,7 +109,7 @@ fn read(checkout: &Checkout, name: &str) -> String {
     String::from_utf8_lossy(&content).into_owned()
 }
 
-/// Facts, build §3.5-4.
+/// gitlab-runner, build §3.5-4.
 #[tokio::test]
 async fn lfs_files_are_real_in_the_job_s_tree() {
     let project = Project::new();
@@ -471,7 +469,7 @@ async fn a_repository_may_want_a_part_of_its_files() {
     assert!(read(&checkout, "huge.bin").starts_with("version https://git-lfs"));
 }
 
-/// Facts, build §3.7-12.
+/// gitlab-runner, build §3.7-12.
 #[tokio::test]
 async fn submodules_get_theirs() {
     let project = Project::with(|origin, repos| {

@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use tempfile::TempDir;
-use vk_driver::sources::{CheckoutError, CheckoutRequest, GitFailure};
 use vk_hub_proto::job::{Failure, Sources};
+use vk_sources::{CheckoutError, CheckoutRequest, GitFailure};
 use vk_tests::git_http::{commit_all, git, write};
 
 use super::kit::{Bench, Flags, files, holding, request, sources, unpack};
@@ -29,7 +29,7 @@ async fn run(
     bench: &mut Bench,
     repo: &Path,
     sources: &Sources,
-) -> Result<vk_driver::sources::Checkout, CheckoutError> {
+) -> Result<vk_sources::Checkout, CheckoutError> {
     let flags = Flags::default();
     bench
         .run(CheckoutRequest {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use vk_driver::sources::{CheckoutRequest, Submodules};
+use vk_sources::{CheckoutRequest, Submodules};
 use vk_tests::git_http::{Fault, GitServer, Repos, git, write};
 
 use super::kit::{
@@ -244,7 +244,7 @@ async fn checkout_under_odd_settings() {
         work_dir: std::path::Path::new(&work),
         ..request(&sources, &flags)
     };
-    let checkout = vk_driver::sources::checkout(
+    let checkout = vk_sources::checkout(
         &request,
         &mut |line| println!("{line:?}"),
         std::future::pending(),

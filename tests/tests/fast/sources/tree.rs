@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use tokio::io::AsyncReadExt;
-use vk_driver::sources::tar_stream;
+use vk_sources::tar_stream;
 use vk_tests::git_http::write;
 
 use super::kit::unpack;

@@ -1,4 +1,4 @@
-//! `$NAME` and `${NAME}` in a text, by the rules of Go's `os.Expand` (facts, build §4.3).
+//! `$NAME` and `${NAME}` in a text, by the rules of Go's `os.Expand` (gitlab-runner, build §4.3).
 
 use std::borrow::Cow;
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::super::Variable;
 use super::expand::expand;
 
-/// Names the folder that file variables lie in (facts, build §4.2).
+/// Names the folder that file variables lie in (gitlab-runner, build §4.2).
 const TEMP_DIR: &str = "RUNNER_TEMP_PROJECT_DIR";
 
 /// Variables in their order; of several with one key the last one counts.
@@ -50,7 +50,7 @@ impl Variables {
     }
 
     /// What a reference to `name` gives: `$` for itself, nothing for the shell's own names, the path of a file
-    /// variable, else the value (facts, build §4.3).
+    /// variable, else the value (gitlab-runner, build §4.3).
     #[must_use]
     pub fn referenced(&self, name: &str) -> Cow<'_, str> {
         match name {
@@ -86,7 +86,7 @@ impl Variables {
     }
 
     /// The list with every value that is not raw expanded once, against the values as they are now: a value that
-    /// is inserted keeps its own references (facts, build §4.3).
+    /// is inserted keeps its own references (gitlab-runner, build §4.3).
     #[must_use]
     pub fn expanded(&self) -> Self {
         let list = self
@@ -106,7 +106,7 @@ impl Variables {
         }
     }
 
-    /// Whether `key` reads as true: a boolean in any case, or the number 1 (facts, build §4.3).
+    /// Whether `key` reads as true: a boolean in any case, or the number 1 (gitlab-runner, build §4.3).
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         let value = self.value(key).to_lowercase();
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// The context of the table in facts, build §4.3.
+    /// The context of the table in gitlab-runner, build §4.3.
     fn table() -> Variables {
         Variables::new(vec![
             variable("A", "$B"),
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(variables.expand("[$1$?${1}]"), "[]");
     }
 
-    /// Facts, wire §1.8.7.
+    /// gitlab-runner, wire §1.8.7.
     #[test]
     fn the_last_of_several_with_one_key_counts() {
         let variables = Variables::new(vec![variable("DUP", "1"), variable("DUP", "2")]);
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(expanded.value("X"), "$X:y:y");
     }
 
-    /// Facts, wire §1.8.7.
+    /// gitlab-runner, wire §1.8.7.
     #[test]
     fn f40_file_variables_give_their_path_and_raw_stops_all_expansion() {
         let value = "a$b${c}$$";
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(expanded.value("REF_FILE"), "/p.tmp/FILE");
     }
 
-    /// Facts, wire §1.8.7.
+    /// gitlab-runner, wire §1.8.7.
     #[test]
     fn booleans_are_read_in_any_case_and_as_the_number_one() {
         let cases = [

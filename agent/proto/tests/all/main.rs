@@ -1,0 +1,6 @@
+//! What travels between host and guest.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod decoder;
+mod wire;

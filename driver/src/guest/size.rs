@@ -1,0 +1,133 @@
+//! How large a VM is: what was asked for, within what the host has.
+
+use crate::host::{DEFAULT_MEMORY_MIB, HostLimits, MIN_MEMORY_MIB};
+
+/// vCPUs of a VM when none are asked for, as far as the host has them.
+pub(super) const DEFAULT_CPUS: u32 = 2;
+
+/// Size of a VM's scratch disk, in bytes. The file is sparse: a job costs what it writes.
+pub(crate) const SCRATCH_BYTES: u64 = 16 << 30;
+
+/// Size of a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VmSize {
+    /// vCPUs, at least 1.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+}
+
+/// What a job or a command asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeRequest {
+    /// vCPUs.
+    pub cpus: Option<u32>,
+    /// Memory in MiB.
+    pub memory_mib: Option<u32>,
+}
+
+/// A request for less memory than a guest can start with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{asked} MiB of memory are too little for a VM: ask for {MIN_MEMORY_MIB}M or more")]
+pub struct TooSmall {
+    asked: u32,
+}
+
+impl SizeRequest {
+    /// The size within `limits`: what is too much becomes the limit.
+    ///
+    /// # Errors
+    ///
+    /// [`TooSmall`] for less memory than a guest starts with.
+    pub fn within(self, limits: HostLimits) -> Result<VmSize, TooSmall> {
+        if let Some(asked) = self.memory_mib
+            && asked < MIN_MEMORY_MIB
+        {
+            return Err(TooSmall { asked });
+        }
+        Ok(VmSize {
+            cpus: self
+                .cpus
+                .unwrap_or(DEFAULT_CPUS)
+                .clamp(1, limits.cpus.max(1)),
+            memory_mib: self
+                .memory_mib
+                .unwrap_or(DEFAULT_MEMORY_MIB)
+                .min(limits.memory_mib),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HostLimits = HostLimits {
+        cpus: 8,
+        memory_mib: 16_000,
+    };
+
+    #[test]
+    fn nothing_asked_for_means_the_defaults() {
+        let size = SizeRequest::default().within(LIMITS).unwrap();
+
+        assert_eq!(
+            size,
+            VmSize {
+                cpus: DEFAULT_CPUS,
+                memory_mib: DEFAULT_MEMORY_MIB
+            }
+        );
+    }
+
+    #[test]
+    fn defaults_shrink_on_a_small_host() {
+        let small = HostLimits {
+            cpus: 1,
+            memory_mib: 700,
+        };
+
+        let size = SizeRequest::default().within(small).unwrap();
+
+        assert_eq!(
+            size,
+            VmSize {
+                cpus: 1,
+                memory_mib: 700
+            }
+        );
+    }
+
+    #[test]
+    fn more_than_the_host_has_becomes_what_it_has() {
+        let request = SizeRequest {
+            cpus: Some(64),
+            memory_mib: Some(1 << 20),
+        };
+
+        let size = request.within(LIMITS).unwrap();
+
+        assert_eq!(
+            size,
+            VmSize {
+                cpus: 8,
+                memory_mib: 16_000
+            }
+        );
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_the_least_that_works() {
+        let request = SizeRequest {
+            memory_mib: Some(64),
+            cpus: None,
+        };
+
+        let error = request.within(LIMITS).unwrap_err();
+
+        assert_eq!(
+            error.to_string(),
+            "64 MiB of memory are too little for a VM: ask for 192M or more"
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! Which keys a cache has, and what is said about them (gitlab-runner, wire §4.1 and wire §4.3).
+
+use vk_hub_proto::job::Cache;
+use vk_hub_proto::job::cache_key::sanitized;
+use vk_hub_proto::job::variables::Variables;
+
+use vk_text::quoted;
+
+/// What keys of protected refs end in. GitLab adds it; a job must not (gitlab-runner, wire §4.3).
+const PROTECTED: &str = "-protected";
+
+/// The variable with the last key to try.
+const FALLBACK_KEY: &str = "CACHE_FALLBACK_KEY";
+
+/// A key, as people see it and as caches are found by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// As it stands in the trace.
+    pub human: String,
+    /// As it is stored.
+    pub stored: String,
+}
+
+impl Key {
+    fn new(human: &str, hash: bool) -> Self {
+        let stored = if hash {
+            vk_oci::Digest::of(human.as_bytes()).hex()
+        } else {
+            human.to_owned()
+        };
+        Self {
+            human: human.to_owned(),
+            stored,
+        }
+    }
+}
+
+/// A cache's own key, and what is to be said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnKey {
+    /// The key; `None` when nothing is left of it.
+    pub key: Option<Key>,
+    /// That it is not what the job wrote.
+    pub warning: Option<String>,
+}
+
+/// The key of `cache`; `hash` is `FF_HASH_CACHE_KEYS`, under which it counts as it was written.
+pub fn own(cache: &Cache, hash: bool) -> OwnKey {
+    if hash {
+        let key = key_of(&cache.raw_key, true);
+        return OwnKey { key, warning: None };
+    }
+    let warning = if cache.raw_key == cache.key {
+        None
+    } else if cache.key.is_empty() {
+        Some(format!(
+            "cache key {} could not be sanitized",
+            quoted(&cache.raw_key)
+        ))
+    } else {
+        Some(format!(
+            "cache key {} sanitized to {}",
+            quoted(&cache.raw_key),
+            quoted(&cache.key)
+        ))
+    };
+    let key = key_of(&cache.key, false);
+    OwnKey { key, warning }
+}
+
+/// The keys to try after the cache's own, in order, and the warning about one that is not allowed. `None` is a key of
+/// which nothing is left.
+pub fn fallbacks(
+    cache: &Cache,
+    variables: &Variables,
+    hash: bool,
+) -> (Vec<Option<Key>>, Option<String>) {
+    let written = if hash {
+        &cache.raw_fallback_keys
+    } else {
+        &cache.fallback_keys
+    };
+    let mut keys: Vec<Option<Key>> = written.iter().map(|key| key_of(key, hash)).collect();
+    let last = variables.expand(variables.value(FALLBACK_KEY));
+    let mut warning = None;
+    if !last.is_empty() {
+        // What counts is the key that is looked for, not its spelling (gitlab-runner, wire §4.3).
+        let human = if hash { last } else { sanitized(&last) };
+        if human.trim_end_matches(['.', ' ']).ends_with(PROTECTED) {
+            warning = Some(format!(
+                "{FALLBACK_KEY} {} not allowed to end in {}",
+                quoted(&human),
+                quoted(PROTECTED)
+            ));
+        } else {
+            keys.push(key_of(&human, hash));
+        }
+    }
+    (keys, warning)
+}
+
+fn key_of(human: &str, hash: bool) -> Option<Key> {
+    (!human.is_empty()).then(|| Key::new(human, hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::AsyncReadExt;
+    use vk_hub_proto::job::Variable;
+
+    use super::*;
+    use crate::caches::{CacheStore, Telling};
+    use crate::notes::Notes;
+    use crate::spool::Spool;
+
+    fn cache(raw_key: &str, key: &str) -> Cache {
+        Cache {
+            raw_key: raw_key.into(),
+            key: key.into(),
+            fallback_keys: vec!["fb".into(), String::new()],
+            raw_fallback_keys: vec!["fb//".into(), "..".into()],
+            ..Cache::default()
+        }
+    }
+
+    fn variables(fallback: &str) -> Variables {
+        Variables::new(vec![Variable {
+            key: FALLBACK_KEY.into(),
+            value: fallback.into(),
+            ..Variable::default()
+        }])
+    }
+
+    /// Golden job 51; gitlab-runner, wire §4.1.
+    #[test]
+    fn a_key_that_was_changed_is_told_and_one_of_which_nothing_is_left_is_none() {
+        let odd = own(&cache("a/../b\\c %2f x ", "b/c / x"), false);
+        assert_eq!(odd.key.unwrap().human, "b/c / x");
+        assert_eq!(
+            odd.warning.unwrap(),
+            r#"cache key "a/../b\\c %2f x " sanitized to "b/c / x""#
+        );
+        let gone = own(&cache("../.", ""), false);
+        assert_eq!(gone.key, None);
+        assert_eq!(
+            gone.warning.unwrap(),
+            r#"cache key "../." could not be sanitized"#
+        );
+        assert_eq!(
+            own(&cache("", ""), false),
+            OwnKey {
+                key: None,
+                warning: None
+            }
+        );
+    }
+
+    /// gitlab-runner, wire §4.1.
+    #[test]
+    fn hashed_keys_count_as_they_were_written() {
+        let key = own(&cache("some-job/some-ref", "x"), true).key.unwrap();
+        assert_eq!(key.human, "some-job/some-ref");
+        assert_eq!(
+            key.stored,
+            "d03a852ba491ba611e907b1ef60ad5c4516a05b8f3aae6abb77f42bc60325aed"
+        );
+    }
+
+    /// gitlab-runner, wire §4.3, and build §2.11, example 14.
+    #[test]
+    fn the_variables_key_comes_last_and_must_not_name_a_protected_ref() {
+        let human = |fallback: &str| {
+            let (keys, warning) = fallbacks(&cache("k", "k"), &variables(fallback), false);
+            let human = |key: Option<Key>| key.map(|key| key.human).unwrap_or_default();
+            let keys: Vec<String> = keys.into_iter().map(human).collect();
+            (keys.join("|"), warning)
+        };
+        assert_eq!(human(""), ("fb|".to_owned(), None));
+        assert_eq!(human("x/../y "), ("fb||y".to_owned(), None));
+        assert_eq!(human("../."), ("fb||".to_owned(), None));
+        for (written, refused) in [
+            ("main-protected", "main-protected"),
+            ("main-protected. .", "main-protected. ."),
+            ("main-protected/", "main-protected"),
+            ("main-protected%2f", "main-protected"),
+            ("main-protected\\", "main-protected"),
+            ("main-protected\t", "main-protected"),
+            ("main-protected/x/..", "main-protected"),
+            ("main-protected%2E/ /", "main-protected."),
+        ] {
+            let (keys, warning) = human(written);
+            assert_eq!(keys, "fb|", "{written:?}");
+            assert_eq!(
+                warning.unwrap(),
+                format!("CACHE_FALLBACK_KEY \"{refused}\" not allowed to end in \"-protected\""),
+                "{written:?}"
+            );
+        }
+    }
+
+    /// A hashed key counts as it was written: such a spelling names no protected ref's cache.
+    #[test]
+    fn a_hashed_key_must_not_name_a_protected_ref_either() {
+        let of = |fallback: &str| fallbacks(&cache("k", "k"), &variables(fallback), true);
+        let (keys, warning) = of("main-protected");
+        assert_eq!((keys.len(), warning.is_some()), (2, true));
+        let (keys, warning) = of("main-protected/");
+        assert_eq!((keys.len(), warning), (3, None));
+        assert_eq!(keys[2].clone().unwrap().human, "main-protected/");
+    }
+
+    proptest! {
+        /// No spelling of a protected ref's key gets past the check.
+        #[test]
+        fn no_fallback_of_the_variable_ends_as_protected_keys_do(
+            end in r"([./\\ \t\n]|%2[fFeE]|x/\.\.){0,6}"
+        ) {
+            let (keys, _) = fallbacks(&Cache::default(), &variables(&format!("main-protected{end}")), false);
+            for key in keys.into_iter().flatten() {
+                prop_assert!(!key.stored.trim_end_matches(['.', ' ']).ends_with(PROTECTED), "{:?}", key);
+            }
+        }
+    }
+
+    /// After a change of `FF_HASH_CACHE_KEYS` a key finds nothing that was stored under the other scheme, neither as
+    /// its own nor as a fallback.
+    #[tokio::test]
+    async fn f61_the_schemes_of_keys_never_mix() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cache");
+        let store = CacheStore::folder(root, 1 << 20, "ci-cache/h/7".to_owned(), false);
+        let (notes, _) = Notes::channel();
+        let telling = Telling {
+            notes: &notes,
+            every: None,
+        };
+        let key = |hash| {
+            own(&cache("some-job/some-ref", "some-job/some-ref"), hash)
+                .key
+                .unwrap()
+        };
+        for (content, hash) in [(b"plain", false), (b"other", true)] {
+            let found = store.fetch(&key(hash).stored, dir.path(), telling).await;
+            assert!(found.unwrap().is_none());
+            let mut spool = Spool::create(dir.path()).unwrap();
+            spool.write(content).await.unwrap();
+            let archive = spool.finish().await.unwrap();
+            store
+                .store(&key(hash).stored, archive, telling)
+                .await
+                .unwrap();
+        }
+        for (content, hash) in [(b"plain", false), (b"other", true)] {
+            let found = store.fetch(&key(hash).stored, dir.path(), telling).await;
+            let mut read = Vec::new();
+            found
+                .unwrap()
+                .unwrap()
+                .read_to_end(&mut read)
+                .await
+                .unwrap();
+            assert_eq!(read, content);
+        }
+        let fallback = |hash| {
+            let (mut keys, _) = fallbacks(&cache("k", "k"), &variables(""), hash);
+            keys.remove(0).unwrap()
+        };
+        assert_eq!(fallback(false).human, "fb");
+        assert_eq!(fallback(true).human, "fb//");
+        assert_eq!(
+            fallback(true),
+            own(&cache("fb//", "fb"), true).key.unwrap(),
+            "a fallback finds what was stored as a key of its own"
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! Virtual machines: what a job runs in.
+//!
+//! [`start`] boots a [`MachineConfig`] on the [`Backend`] asked for and returns a [`Machine`]. What talks to the guest
+//! connects to [`Machine::vsock_path`]; what waits for its end, whatever the cause, awaits [`Machine::wait`].
+
+mod backend;
+mod config;
+mod console;
+mod kvm;
+mod machine;
+mod qemu;
+pub mod scratch;
+mod stats;
+mod sys;
+
+pub use backend::{Backend, StartError, boot_limit, is_emulated, start};
+pub use config::{Disk, DiskAccess, MachineConfig};
+pub use kvm::{KvmProbe, probe_kvm};
+pub use machine::{BoxFuture, EndCause, Machine, MachineEnd, MachineStats};
+pub use qemu::QemuError;
+pub use vk_vsock::VsockError;
