@@ -9,13 +9,16 @@ use std::cell::RefCell;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many places there are.
 const ALL: usize = 2;
 
 /// How long to wait before looking for a free place again.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long whoever wants both places holds up the others.
+const TURN: Duration = Duration::from_secs(10);
 
 thread_local! {
     /// The places of this thread's test.
@@ -75,23 +78,33 @@ fn folder() -> PathBuf {
     profile.join("vm-places")
 }
 
-/// Locks `count` of the files in `folder`: all at once or none, so that nobody waits for one with another in hand.
+/// Locks `count` of the files in `folder`, all at once or none, so that nobody waits for one with another in hand. Who
+/// came first is served first.
 fn lock(folder: &Path, count: usize) -> Vec<File> {
     fs::create_dir_all(folder).expect("a folder for lock files");
+    let open = |name: &str| File::create(folder.join(name)).expect("a lock file");
     loop {
-        let mut locked = Vec::new();
-        for number in 0..ALL {
-            let file = File::create(folder.join(number.to_string())).expect("a lock file");
-            match file.try_lock() {
-                Ok(()) => locked.push(file),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => panic!("cannot lock a file: {error}"),
+        let turn = open("turn");
+        turn.lock().expect("the turn comes");
+        let began = Instant::now();
+        // A program that keeps a place may want another before it ends: let it pass.
+        while count == 1 || began.elapsed() < TURN {
+            let mut locked = Vec::new();
+            for number in 0..ALL {
+                let file = open(&number.to_string());
+                match file.try_lock() {
+                    Ok(()) => locked.push(file),
+                    Err(TryLockError::WouldBlock) => {}
+                    Err(TryLockError::Error(error)) => panic!("cannot lock a file: {error}"),
+                }
+                if locked.len() == count {
+                    return locked;
+                }
             }
-            if locked.len() == count {
-                return locked;
-            }
+            drop(locked);
+            std::thread::sleep(PAUSE);
         }
-        drop(locked);
+        drop(turn);
         std::thread::sleep(PAUSE);
     }
 }
