@@ -141,8 +141,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Tests drop it in async code, too.
-            runtime.shutdown_background();
+            // Tests drop it in async code, too, where nothing may wait. Once this has, nobody uses the server's files.
+            let stop = std::thread::spawn(|| runtime.shutdown_timeout(Duration::from_secs(1)));
+            let _ = stop.join();
         }
     }
 }
