@@ -11,16 +11,25 @@ use crate::guest::{BootError, Guest, GuestSpec};
 use crate::guest::{FIND_SHELL, RootImage, RootImageError};
 use crate::guest::{SizeRequest, TooSmall};
 use crate::host::Host;
-use crate::job::CancelMode;
+use crate::job::{Cancel, CancelMode, CancelRequests};
 use vk_agent_client::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin, TerminalSize};
-use vk_oci::{Progress, PullRequest};
+use vk_oci::{Progress, PullPolicy, PullRequest};
 
 /// How long a cancelled command may take to end by itself; Docker's own grace.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A command and the VM it runs in.
+///
+/// ```
+/// use vk_driver::{Command, SizeRequest};
+///
+/// let mut command = Command::new("local/default", ["uname", "-a"]);
+/// command.size.memory_mib = Some(512);
+/// assert_eq!(command.size, SizeRequest { cpus: None, memory_mib: Some(512) });
+/// ```
 #[derive(Clone, Debug)]
-pub struct CommandSpec {
+#[non_exhaustive]
+pub struct Command {
     /// The image.
     pub image: PullRequest,
     /// What is handed to the image's entry point, or else the program and its arguments; the image's own command if
@@ -42,6 +51,23 @@ pub struct CommandSpec {
     pub size: SizeRequest,
 }
 
+impl Command {
+    /// `argv` in `image`, looked for in its registry if it is not here; nothing else is asked for.
+    pub fn new(image: &str, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            image: PullRequest::new(image, PullPolicy::IfNotPresent),
+            argv: argv.into_iter().map(Into::into).collect(),
+            entrypoint: None,
+            env: Vec::new(),
+            user: None,
+            working_dir: None,
+            shell: false,
+            terminal: None,
+            size: SizeRequest::default(),
+        }
+    }
+}
+
 /// The command's streams, and how it is cancelled.
 pub struct CommandIo<'a> {
     /// Standard input.
@@ -50,8 +76,8 @@ pub struct CommandIo<'a> {
     pub stdout: &'a mut (dyn AsyncWrite + Send + Unpin),
     /// Takes standard error.
     pub stderr: &'a mut (dyn AsyncWrite + Send + Unpin),
-    /// Brings cancels.
-    pub cancel: mpsc::Receiver<CancelMode>,
+    /// Cancels the command.
+    pub cancel: &'a Cancel,
     /// Brings new sizes of the terminal.
     pub resized: mpsc::Receiver<TerminalSize>,
     /// Is told how the image comes.
@@ -128,13 +154,14 @@ impl CommandError {
 /// See [`CommandError`]. A command that fails is no error.
 pub async fn run_command(
     host: &Host,
-    spec: CommandSpec,
+    spec: Command,
     mut io: CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
+    let mut cancel = io.cancel.requests();
     let size = spec.size.within(host.limits())?;
     let image = tokio::select! {
         image = RootImage::find(host, &spec.image, io.pulling) => image?,
-        _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
+        _ = cancel.next() => return Ok(CommandEnd::Canceled),
     };
     let request = request(&image, spec)?;
     let guest_spec = GuestSpec {
@@ -144,11 +171,11 @@ pub async fn run_command(
     };
     let guest = tokio::select! {
         booted = Guest::boot(host, guest_spec) => booted?,
-        _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
+        _ = cancel.next() => return Ok(CommandEnd::Canceled),
     };
     (io.booted)();
     let end = tokio::select! {
-        end = run_in(&guest, request, &mut io) => end,
+        end = run_in(&guest, request, &mut io, &mut cancel) => end,
         cause = guest.lost() => Err(CommandError::MachineLost { cause }),
     };
     let end = match end {
@@ -167,6 +194,7 @@ async fn run_in(
     guest: &Guest,
     request: ExecRequest,
     io: &mut CommandIo<'_>,
+    cancel: &mut CancelRequests,
 ) -> Result<CommandEnd, CommandError> {
     if let Some(folder) = &request.cwd {
         guest.make_folder(folder, None).await?;
@@ -174,7 +202,7 @@ async fn run_in(
     let stdin = std::mem::replace(&mut io.stdin, Stdin::None);
     let mut exec = tokio::select! {
         exec = guest.agent().exec(request, stdin) => exec?,
-        _ = next_cancel(&mut io.cancel) => return Ok(CommandEnd::Canceled),
+        _ = cancel.next() => return Ok(CommandEnd::Canceled),
     };
     let control = exec.control();
     // Output that waits for its reader. No more is read meanwhile: the command is what has to wait.
@@ -183,7 +211,7 @@ async fn run_in(
     loop {
         let event = tokio::select! {
             biased;
-            mode = next_cancel(&mut io.cancel) => {
+            mode = cancel.next() => {
                 canceled = true;
                 match mode {
                     CancelMode::Graceful => control.cancel(),
@@ -223,7 +251,7 @@ async fn run_in(
 }
 
 /// The command as the image and the caller want it, as `docker run` would put it together.
-fn request(image: &RootImage, spec: CommandSpec) -> Result<ExecRequest, CommandError> {
+fn request(image: &RootImage, spec: Command) -> Result<ExecRequest, CommandError> {
     let defaults = image.defaults();
     let mut argv = Vec::new();
     if spec.shell && spec.argv.is_empty() {
@@ -281,12 +309,5 @@ impl Held {
         } else {
             Ok(())
         }
-    }
-}
-
-async fn next_cancel(cancel: &mut mpsc::Receiver<CancelMode>) -> CancelMode {
-    match cancel.recv().await {
-        Some(mode) => mode,
-        None => std::future::pending().await,
     }
 }

@@ -3,22 +3,19 @@
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
-use vk_driver::CancelMode;
+use vk_driver::{Cancel, CancelMode};
 
-/// Signals that may wait: further ones change nothing after the second.
-const WAITING: usize = 4;
-
-/// Catches the signals from now on and answers the cancels that they ask for. A hang-up asks as a terminate does.
+/// Catches the signals from now on and answers what they cancel. A hang-up asks as a terminate does.
 ///
 /// # Errors
 ///
 /// When the kernel refuses the handlers.
-pub(crate) fn cancels() -> io::Result<mpsc::Receiver<CancelMode>> {
+pub(crate) fn cancel() -> io::Result<Cancel> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let (sender, cancels) = mpsc::channel(WAITING);
+    let cancel = Cancel::new();
+    let canceler = cancel.clone();
     tokio::spawn(async move {
         let mut mode = CancelMode::Graceful;
         loop {
@@ -26,13 +23,10 @@ pub(crate) fn cancels() -> io::Result<mpsc::Receiver<CancelMode>> {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
-                // The receiver is gone.
-                () = sender.closed() => return,
             }
-            // A full channel holds enough cancels already.
-            let _ = sender.try_send(mode);
+            canceler.cancel(mode);
             mode = CancelMode::Immediate;
         }
     });
-    Ok(cancels)
+    Ok(cancel)
 }

@@ -5,7 +5,7 @@ use std::io;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use vk_agent_client::TerminalSize;
+use vk_driver::TerminalSize;
 
 /// The terminal on standard input.
 pub(crate) struct Terminal {

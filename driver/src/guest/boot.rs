@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use vk_agent_proto::boot;
 
 use crate::guest::RootImage;
-use crate::guest::{SCRATCH_BYTES, VmSize};
+use crate::guest::VmSize;
 use crate::host::BootFilesError;
 use crate::host::Host;
 use vk_agent_client::{AgentClient, AgentError, PutTreeRequest, ReadyListener};
@@ -142,7 +142,7 @@ impl Guest {
         let images = host.boot_files()?;
         let run_dir = create_run(host).await?;
         let scratch = run_dir.path().join("scratch.ext4");
-        scratch::create(&scratch, SCRATCH_BYTES, host.search_path()).await?;
+        scratch::create(&scratch, spec.size.scratch_bytes, host.search_path()).await?;
         let config = MachineConfig {
             name: "vm".to_owned(),
             cpus: u8::try_from(spec.size.cpus).unwrap_or(u8::MAX),

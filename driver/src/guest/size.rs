@@ -10,11 +10,47 @@ pub(crate) const SCRATCH_BYTES: u64 = 16 << 30;
 
 /// Size of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VmSize {
     /// vCPUs, at least 1.
     pub cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
+    /// Size of the scratch disk in bytes, at least 16 MiB. Its file is sparse: a job costs what it writes.
+    pub scratch_bytes: u64,
+}
+
+impl VmSize {
+    /// The same, if a guest can start with it.
+    ///
+    /// # Errors
+    ///
+    /// [`TooSmall`] for less memory than that takes.
+    pub(crate) fn checked(self) -> Result<Self, TooSmall> {
+        match self.memory_mib {
+            asked if asked < MIN_MEMORY_MIB => Err(TooSmall { asked }),
+            _ => Ok(self),
+        }
+    }
+
+    /// Of so many vCPUs and MiB of memory, with the usual scratch disk of 16 GiB.
+    #[must_use]
+    pub const fn new(cpus: u32, memory_mib: u32) -> Self {
+        Self {
+            cpus,
+            memory_mib,
+            scratch_bytes: SCRATCH_BYTES,
+        }
+    }
+
+    /// The same with a scratch disk of `bytes`.
+    #[must_use]
+    pub const fn with_scratch(self, bytes: u64) -> Self {
+        Self {
+            scratch_bytes: bytes,
+            ..self
+        }
+    }
 }
 
 /// What a job or a command asks for.
@@ -45,16 +81,12 @@ impl SizeRequest {
         {
             return Err(TooSmall { asked });
         }
-        Ok(VmSize {
-            cpus: self
-                .cpus
-                .unwrap_or(DEFAULT_CPUS)
-                .clamp(1, limits.cpus.max(1)),
-            memory_mib: self
-                .memory_mib
-                .unwrap_or(DEFAULT_MEMORY_MIB)
-                .min(limits.memory_mib),
-        })
+        let cpus = self.cpus.unwrap_or(DEFAULT_CPUS);
+        let memory_mib = self.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
+        Ok(VmSize::new(
+            cpus.clamp(1, limits.cpus.max(1)),
+            memory_mib.min(limits.memory_mib),
+        ))
     }
 }
 
@@ -71,13 +103,7 @@ mod tests {
     fn nothing_asked_for_means_the_defaults() {
         let size = SizeRequest::default().within(LIMITS).unwrap();
 
-        assert_eq!(
-            size,
-            VmSize {
-                cpus: DEFAULT_CPUS,
-                memory_mib: DEFAULT_MEMORY_MIB
-            }
-        );
+        assert_eq!(size, VmSize::new(DEFAULT_CPUS, DEFAULT_MEMORY_MIB));
     }
 
     #[test]
@@ -89,13 +115,7 @@ mod tests {
 
         let size = SizeRequest::default().within(small).unwrap();
 
-        assert_eq!(
-            size,
-            VmSize {
-                cpus: 1,
-                memory_mib: 700
-            }
-        );
+        assert_eq!(size, VmSize::new(1, 700));
     }
 
     #[test]
@@ -107,13 +127,7 @@ mod tests {
 
         let size = request.within(LIMITS).unwrap();
 
-        assert_eq!(
-            size,
-            VmSize {
-                cpus: 8,
-                memory_mib: 16_000
-            }
-        );
+        assert_eq!(size, VmSize::new(8, 16_000));
     }
 
     #[test]

@@ -12,4 +12,5 @@ pub use check::{Check, Verdict, check};
 pub use config::{Config, ConfigError};
 pub use limits::HostLimits;
 pub(crate) use limits::{DEFAULT_MEMORY_MIB, MIN_MEMORY_MIB};
+pub(crate) use this_host::Texts;
 pub use this_host::{Host, HostBuilder};

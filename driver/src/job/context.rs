@@ -1,91 +1,64 @@
-//! What the stages of one job share.
+//! One job as all of its stages see it: never changed once it is made.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use vk_hub_proto::job::variables::Variables;
-use vk_hub_proto::job::{Artifact, ArtifactOutcome, ArtifactResult, CiJob, Failure};
+use vk_hub_proto::job::{Artifact, CiJob, Failure};
+use vk_trace::TraceConfig;
+use vk_transfer::{ArtifactStore, CacheStore, GitLabArtifacts, KeptArtifacts, caches_of_job};
 
-use super::JobOptions;
 use super::feature_flags::{FeatureFlag, FeatureFlags};
-use super::image_process::ImageProcess;
 use super::order::StageFailure;
 use super::plan::{Cases, Plan};
-use super::runner::RefusedJob;
+use super::request::{Job, JobOptions};
 use super::script::{ScriptContext, Shell};
+use super::session::ImageTools;
 use super::settings::{SubmoduleStrategy, requested_size};
 use super::stage::Stage;
-use super::variables::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
-use crate::guest::Guest;
-use crate::guest::SizeRequest;
+use super::variables::{JobEnvironment, JobStatus, secrets_of_refused};
+use crate::guest::VmSize;
 use crate::host::Host;
-use vk_trace::TraceConfig;
 
-/// One job: what it is, what follows from it, and the guest it runs in.
+/// One job: what it is, and what follows from it.
 pub(super) struct JobContext {
-    pub(super) host: Arc<Host>,
+    pub(super) host: Host,
     pub(super) job: CiJob,
     pub(super) options: JobOptions,
     pub(super) environment: JobEnvironment,
     /// Goes along with the job's fetches, the same with each attempt: 32 hex digits, as GitLab Runner makes them
     /// (gitlab-runner, build §3.4.1-1).
     pub(super) correlation_id: String,
-    guest: OnceLock<Arc<Guest>>,
-    tools: OnceLock<ImageTools>,
-    process: OnceLock<ImageProcess>,
-    /// What became of each artifact.
-    outcomes: Mutex<Vec<ArtifactOutcome>>,
+    /// Where artifacts go to and come from.
+    pub(super) artifacts: Arc<dyn ArtifactStore>,
 }
 
-/// What the job's image has that scripts depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ImageTools {
-    /// The shell that reads scripts; none in an image without one.
-    pub(super) shell: Option<ImageShell>,
-    /// Whether there is git.
-    pub(super) has_git: bool,
-}
-
-/// A shell of the job's image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ImageShell {
-    /// What it understands.
-    pub(super) dialect: Shell,
-    /// Where it is, or its name to look for in the image's PATH.
-    pub(super) program: &'static str,
+/// A job that must not run.
+pub(super) struct Refused {
+    /// Why.
+    pub(super) failure: StageFailure,
+    /// How its trace is made.
+    pub(super) trace: TraceConfig,
 }
 
 impl JobContext {
     /// Checks what can be checked before there is a VM.
-    pub(super) fn new(
-        host: Arc<Host>,
-        job: CiJob,
-        options: JobOptions,
-    ) -> Result<Self, Box<RefusedJob>> {
-        let environment = match JobEnvironment::new(&job, HostContext::default()) {
+    pub(super) fn new(host: &Host, job: Job) -> Result<Self, Box<Refused>> {
+        let environment = match JobEnvironment::new(&job.spec, job.options.slot.clone()) {
             Ok(environment) => environment,
             Err(error) => {
-                let variables = Variables::new(job.variables.clone()).expanded();
-                let (flags, _) = FeatureFlags::resolve(&variables);
-                let secrets = secrets_of_refused(&job);
-                return Err(Box::new(RefusedJob {
-                    failure: StageFailure::new(error.failure(), error.to_string()),
-                    trace: trace_config(&job, &options, &flags, secrets),
-                }));
+                let failure = StageFailure::new(error.failure(), error.to_string());
+                return Err(Box::new(refused(&job, failure)));
             }
         };
-        let outcomes = Mutex::new(vec![ArtifactOutcome::Skipped; job.artifacts.len()]);
+        let Job { spec, options } = job;
         Ok(Self {
-            host,
-            job,
+            artifacts: artifact_store(host, &spec, &options),
+            host: host.clone(),
+            job: spec,
             options,
             environment,
             correlation_id: vk_text::random_id(),
-            guest: OnceLock::new(),
-            tools: OnceLock::new(),
-            process: OnceLock::new(),
-            outcomes,
         })
     }
 
@@ -144,9 +117,12 @@ impl JobContext {
         environment
     }
 
-    /// What scripts are made from.
-    pub(super) fn script<'a>(&'a self, environment: &'a JobEnvironment) -> ScriptContext<'a> {
-        let tools = self.tools();
+    /// What scripts for an image with `tools` are made from.
+    pub(super) fn script<'a>(
+        &'a self,
+        environment: &'a JobEnvironment,
+        tools: ImageTools,
+    ) -> ScriptContext<'a> {
         let dialect = tools.shell.map(|shell| shell.dialect);
         ScriptContext {
             job: &self.job,
@@ -158,83 +134,64 @@ impl JobContext {
         }
     }
 
-    /// What the image has; bash and git until that is known.
-    pub(super) fn tools(&self) -> ImageTools {
-        self.tools.get().copied().unwrap_or(ImageTools {
-            shell: Some(ImageShell {
-                dialect: Shell::Bash,
-                program: "bash",
-            }),
-            has_git: true,
-        })
+    /// The size of the job's VM: what the embedder grants, else what the job asks for within what the host has.
+    pub(super) fn size(&self) -> Result<VmSize, StageFailure> {
+        let size = match self.options.size {
+            Some(granted) => granted.checked(),
+            None => requested_size(self.environment.variables())
+                .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?
+                .within(self.host.limits()),
+        };
+        size.map_err(|error| configuration(error.to_string()))
     }
 
-    /// Takes note of what the image has.
-    pub(super) fn image_has(&self, tools: ImageTools) {
-        // Set once: there is one prepare_script.
-        let _ = self.tools.set(tools);
-    }
-
-    /// How scripts start in the image; as in one that says nothing until it is known.
-    pub(super) fn process(&self) -> ImageProcess {
-        self.process.get().cloned().unwrap_or_default()
-    }
-
-    /// Takes note of how scripts start in the image.
-    pub(super) fn process_is(&self, process: ImageProcess) {
-        // Set once: there is one prepare_executor.
-        let _ = self.process.set(process);
-    }
-
-    /// The size the job asks for.
-    pub(super) fn size_request(&self) -> Result<SizeRequest, StageFailure> {
-        requested_size(self.environment.variables())
-            .map_err(|error| StageFailure::new(error.failure(), error.to_string()))
-    }
-
-    /// The guest, once it is up.
-    pub(super) fn guest(&self) -> Option<Arc<Guest>> {
-        self.guest.get().cloned()
-    }
-
-    /// Takes note of the guest that came up.
-    pub(super) fn guest_is_up(&self, guest: Arc<Guest>) {
-        // Set once: there is one prepare_executor.
-        let _ = self.guest.set(guest);
-    }
-
-    /// Ends the guest, if there is one. Its files are gone when this returns.
-    pub(super) async fn end_guest(&self) {
-        if let Some(guest) = self.guest.get() {
-            guest.end().await;
+    /// Where the job's caches are.
+    ///
+    /// # Errors
+    ///
+    /// A text says why there are none.
+    pub(super) async fn caches(&self) -> Result<Arc<dyn CacheStore>, String> {
+        if let Some(caches) = &self.options.caches {
+            return Ok(Arc::clone(caches));
         }
+        let limit = self.environment.settings().cache_request_timeout;
+        let (settings, images) = (self.host.cache_settings(), self.host.image_settings());
+        let caches = caches_of_job(&settings, &images, &self.job, limit).await?;
+        Ok(Arc::new(caches))
     }
 
-    /// Takes note of what became of the artifact at `position`.
-    pub(super) fn artifact_ended(&self, position: usize, outcome: ArtifactOutcome) {
-        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = outcomes.get_mut(position) {
-            *place = outcome;
-        }
+    /// Whether artifacts can go anywhere.
+    pub(super) fn has_artifact_store(&self) -> bool {
+        self.options.artifacts.is_some()
+            || self.options.artifacts_dir.is_some()
+            || !self.job.server_url.is_empty()
     }
+}
 
-    /// What became of the artifacts, in the job's order.
-    pub(super) fn artifact_results(&self) -> Vec<ArtifactResult> {
-        let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        self.job
-            .artifacts
-            .iter()
-            .zip(outcomes.iter())
-            .map(|(artifact, outcome)| ArtifactResult {
-                name: artifact.name.clone(),
-                outcome: *outcome,
-            })
-            .collect()
+/// What is left of a job that must not run.
+pub(super) fn refused(job: &Job, failure: StageFailure) -> Refused {
+    let spec = &job.spec;
+    let variables = Variables::new(spec.variables.clone()).expanded();
+    let (flags, _) = FeatureFlags::resolve(&variables);
+    Refused {
+        failure,
+        trace: trace_config(spec, &job.options, &flags, secrets_of_refused(spec)),
     }
+}
 
-    /// A private folder on the host, gone with the guest.
-    pub(super) fn work_dir(&self) -> Option<PathBuf> {
-        self.guest.get().map(|guest| guest.work_dir().to_owned())
+fn artifact_store(host: &Host, job: &CiJob, options: &JobOptions) -> Arc<dyn ArtifactStore> {
+    if let Some(store) = &options.artifacts {
+        return Arc::clone(store);
+    }
+    let gitlab = GitLabArtifacts::new(
+        job.server_url.clone(),
+        job.server_ca_pem.clone(),
+        host.proxies().clone(),
+        host.texts().user_agent.clone(),
+    );
+    match &options.artifacts_dir {
+        Some(folder) => Arc::new(KeptArtifacts::new(folder.clone(), gitlab)),
+        None => Arc::new(gitlab),
     }
 }
 
@@ -242,8 +199,9 @@ fn trace_config(
     job: &CiJob,
     options: &JobOptions,
     flags: &FeatureFlags,
-    secrets: Vec<String>,
+    mut secrets: Vec<String>,
 ) -> TraceConfig {
+    secrets.extend_from_slice(&options.secrets);
     TraceConfig {
         secrets,
         token_prefixes: job.trace.mask_prefixes.clone(),
@@ -291,7 +249,7 @@ mod tests {
 
     fn plan(job: CiJob) -> Plan {
         let host = Host::builder("/nowhere", "/nowhere").build();
-        let context = JobContext::new(Arc::new(host), job, JobOptions::default());
+        let context = JobContext::new(&host, Job::new(job));
         context.ok().unwrap().plan()
     }
 

@@ -60,7 +60,7 @@ const TABLE: [(&str, bool); 52] = [
 
 /// The flags that change what this driver does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeatureFlag {
+pub(super) enum FeatureFlag {
     /// `FF_ENABLE_BASH_EXIT_CODE_CHECK`: each command is followed by a check of its exit code.
     BashExitCodeCheck,
     /// `FF_USE_LEGACY_BASH_EVAL`: the script is evaluated behind a pipe instead of in a subshell.
@@ -90,7 +90,7 @@ pub enum FeatureFlag {
 impl FeatureFlag {
     /// The flag's variable.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::BashExitCodeCheck => "FF_ENABLE_BASH_EXIT_CODE_CHECK",
             Self::LegacyBashEval => "FF_USE_LEGACY_BASH_EVAL",
@@ -110,7 +110,7 @@ impl FeatureFlag {
 
 /// What each flag is set to in one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeatureFlags {
+pub(super) struct FeatureFlags {
     values: [bool; TABLE.len()],
 }
 
@@ -126,7 +126,7 @@ impl FeatureFlags {
     /// The flags as the job's (expanded) variables set them, and a warning for each that is no boolean. A
     /// runner's own configuration has no say here (dispatch protocol, "Running a job").
     #[must_use]
-    pub fn resolve(variables: &Variables) -> (Self, Vec<String>) {
+    pub(super) fn resolve(variables: &Variables) -> (Self, Vec<String>) {
         let mut flags = Self::default();
         let mut warnings = Vec::new();
         for (value, (name, _)) in flags.values.iter_mut().zip(TABLE) {
@@ -144,13 +144,13 @@ impl FeatureFlags {
 
     /// Whether `flag` is on.
     #[must_use]
-    pub fn is_on(&self, flag: FeatureFlag) -> bool {
+    pub(super) fn is_on(&self, flag: FeatureFlag) -> bool {
         self.iter()
             .any(|(name, value)| name == flag.name() && value)
     }
 
     /// Name and value of every flag, in the table's order.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, bool)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, bool)> {
         TABLE
             .iter()
             .zip(self.values)
@@ -158,7 +158,7 @@ impl FeatureFlags {
     }
 
     /// Name and value of the flags that differ from their defaults, in the table's order.
-    pub fn changed(&self) -> impl Iterator<Item = (&'static str, bool)> {
+    pub(super) fn changed(&self) -> impl Iterator<Item = (&'static str, bool)> {
         self.iter()
             .zip(TABLE)
             .filter(|((_, value), (_, default))| value != default)
@@ -167,7 +167,7 @@ impl FeatureFlags {
 
     /// Whether `key` names a flag; a job's variable of that name is not exported beside the flag.
     #[must_use]
-    pub fn is_flag(key: &str) -> bool {
+    pub(super) fn is_flag(key: &str) -> bool {
         TABLE.iter().any(|(name, _)| *name == key)
     }
 }

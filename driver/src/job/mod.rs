@@ -1,25 +1,35 @@
 //! One job: its stages, its scripts, its variables.
+//!
+//! [`run`] is the way in. `request` is what is asked, `context` what follows from it and never changes, `session` what the
+//! preparing stages make for the others. `order` decides, `runner` does, `stages` are the work.
 
+mod cancel;
 mod context;
+mod event;
 mod expand;
-pub(crate) mod feature_flags;
+mod feature_flags;
 mod image_process;
-mod options;
 mod order;
 mod plan;
 mod printer;
+mod request;
 mod runner;
-pub(crate) mod script;
-pub(crate) mod settings;
-pub(crate) mod stage;
+mod script;
+mod session;
+mod settings;
+mod stage;
 mod stages;
 mod trace_writer;
 mod usage;
-pub(crate) mod variables;
+mod variables;
 
-pub use options::JobOptions;
-pub use order::{CancelMode, StageFailure};
-pub use runner::{JobEvent, JobRun, RefusedJob, refuse_job, run_job};
+pub(crate) use cancel::CancelRequests;
+pub use cancel::{Cancel, CancelMode};
+pub use event::{JobEvent, JobObserver};
+pub use request::Job;
+pub use runner::{refuse, run};
+pub use stage::Stage;
+pub use variables::Slot;
 
 #[cfg(test)]
-pub(crate) mod testing;
+mod testing;

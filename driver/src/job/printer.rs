@@ -5,9 +5,12 @@ use std::time::SystemTime;
 use super::context::JobContext;
 use super::order::StageFailure;
 use super::stage::Stage;
-use super::stages::StageOutput;
 use vk_hub_proto::job::Failure;
-use vk_trace::{JOB_STREAM, OWN_STREAM, Stream, StreamKind, Trace, TraceConfig, lines};
+use vk_trace::{
+    JOB_STREAM, OWN_STREAM, Output, StampedOutput, Stream, StreamKind, Trace, TraceConfig, lines,
+};
+
+use crate::host::Texts;
 
 /// Writes one job's trace.
 pub(super) struct Printer {
@@ -16,6 +19,7 @@ pub(super) struct Printer {
     own: Option<Stream>,
     /// The running stage's standard output and standard error.
     work: Option<(Stream, Stream)>,
+    texts: Texts,
     sections: bool,
     /// Output of the trace that the writer has not taken yet, from `taken` on.
     pending: Vec<u8>,
@@ -23,13 +27,14 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(config: TraceConfig, sections: bool) -> Self {
+    pub(super) fn new(config: TraceConfig, texts: &Texts, sections: bool) -> Self {
         let mut trace = Trace::new(config);
         let own = Some(trace.open(OWN_STREAM, StreamKind::Out));
         Self {
             trace,
             own,
             work: None,
+            texts: texts.clone(),
             sections,
             pending: Vec::new(),
             taken: 0,
@@ -51,7 +56,7 @@ impl Printer {
     pub(super) fn greet(&mut self, flags: &str) {
         let stream = self.trace.open(OWN_STREAM, StreamKind::Out);
         let now = SystemTime::now();
-        let greeting = lines::plain(&format!("Running with vk {}", env!("CARGO_PKG_VERSION")));
+        let greeting = lines::plain(&self.texts.greeting);
         self.trace.write(&stream, now, greeting.as_bytes());
         if !flags.is_empty() {
             let flags = lines::plain(&format!("  feature flags: {flags}"));
@@ -70,17 +75,12 @@ impl Printer {
         self.own(&lines::info(text));
     }
 
-    /// A plain line of vk's own.
-    pub(super) fn plain(&mut self, text: &str) {
-        self.own(&lines::plain(text));
-    }
-
     /// Opens a stage: its section, its title, its streams.
     pub(super) fn begin(&mut self, stage: &Stage) {
         if self.sections {
             self.own(&lines::section_start(SystemTime::now(), &stage.name()));
         }
-        self.own(&lines::title(&stage.title()));
+        self.own(&lines::title(&stage.title(&self.texts.executor)));
         self.work = Some((
             self.trace.open(JOB_STREAM, StreamKind::Out),
             self.trace.open(JOB_STREAM, StreamKind::Err),
@@ -99,14 +99,13 @@ impl Printer {
         }
     }
 
-    /// What the running stage wrote.
-    pub(super) fn output(&mut self, output: &StageOutput) {
-        let now = SystemTime::now();
+    /// What the running stage wrote, stamped with the moment when this host had it.
+    pub(super) fn output(&mut self, StampedOutput { at, output }: &StampedOutput) {
         match (output, &self.work) {
-            (StageOutput::Stdout(bytes), Some((out, _))) => self.trace.write(out, now, bytes),
-            (StageOutput::Stderr(bytes), Some((_, err))) => self.trace.write(err, now, bytes),
-            (StageOutput::Own(text), _) => self.plain(text),
-            (StageOutput::Warning(text), _) => self.warning(text),
+            (Output::Stdout(bytes), Some((out, _))) => self.trace.write(out, *at, bytes),
+            (Output::Stderr(bytes), Some((_, err))) => self.trace.write(err, *at, bytes),
+            (Output::Own(text), _) => self.own_at(*at, &lines::plain(text)),
+            (Output::Warning(text), _) => self.own_at(*at, &lines::warning(text)),
             (_, None) => {}
         }
     }
@@ -161,25 +160,20 @@ impl Printer {
         self.trace.len()
     }
 
+    /// `text` with everything hidden that the trace hides by now.
+    pub(super) fn masked(&self, text: &str) -> String {
+        self.trace.masked(text)
+    }
+
     fn own(&mut self, bytes: &str) {
+        self.own_at(SystemTime::now(), bytes);
+    }
+
+    fn own_at(&mut self, at: SystemTime, bytes: &str) {
         if let Some(own) = &self.own {
-            self.trace.write(own, SystemTime::now(), bytes.as_bytes());
+            self.trace.write(own, at, bytes.as_bytes());
         }
     }
-}
-
-/// `text` with everything hidden that a trace made by `config` hides.
-pub(super) fn masked(config: TraceConfig, text: &str) -> String {
-    let mut trace = Trace::new(TraceConfig {
-        timestamps: false,
-        limit_bytes: u64::MAX,
-        ..config
-    });
-    let now = SystemTime::UNIX_EPOCH;
-    let stream = trace.open(OWN_STREAM, StreamKind::Out);
-    trace.write(&stream, now, text.as_bytes());
-    trace.close(stream, now);
-    String::from_utf8_lossy(trace.output()).into_owned()
 }
 
 #[cfg(test)]
@@ -194,7 +188,7 @@ mod tests {
             timestamps,
             limit_bytes: 4 << 20,
         };
-        Printer::new(config, sections)
+        Printer::new(config, &Texts::default(), sections)
     }
 
     /// What was printed, with `T` for the seconds of section markers.
@@ -210,7 +204,10 @@ mod tests {
     /// Runs a stage whose output ends in what may be the beginning of a secret.
     fn run(printer: &mut Printer) {
         printer.begin(&Stage::PrepareScript);
-        printer.output(&StageOutput::Stdout("a hunter".into()));
+        printer.output(&StampedOutput {
+            at: SystemTime::now(),
+            output: Output::Stdout("a hunter".into()),
+        });
         printer.end(&Stage::PrepareScript);
     }
 

@@ -8,27 +8,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWrite;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use vk_hub_proto::job::{CiJob, Failure, JobResult};
+use vk_hub_proto::job::{ArtifactOutcome, ArtifactResult, Failure, JobResult};
+use vk_trace::{OutputReceiver, StampedOutput, output_channel};
 
-use super::JobOptions;
-use super::context::JobContext;
-use super::order::{CancelMode, Effect, Event, JobEnd, JobMachine, Notice, StageFailure, StopMode};
-use super::printer::{Printer, masked};
+use super::cancel::{Cancel, CancelMode, CancelRequests};
+use super::context::{JobContext, Refused, refused};
+use super::event::{JobEvent, JobObserver};
+use super::order::{Effect, Event, JobEnd, JobMachine, Notice, StageFailure, StopMode};
+use super::printer::Printer;
+use super::request::Job;
+use super::session::Prepared;
 use super::stage::Stage;
-use super::stages::{self, Moment, StageIo, StageOutput};
+use super::stages::{self, Made, Moment, StageEnd, StageIo};
 use super::trace_writer::{TraceLost, TraceWriter};
 use super::usage::UsageMeter;
 use crate::guest::Guest;
-use crate::host::Host;
-use vk_trace::TraceConfig;
+use crate::host::{Host, Texts};
 
 /// Bytes of trace that may wait to be written before the running stage is held back.
 const TRACE_BACKLOG: usize = 256 * 1024;
-
-/// Pieces of stage output that may wait for the loop, each at most one data frame.
-const STAGE_BACKLOG: usize = 16;
 
 /// How long a failed stage waits for the news that its VM ended: the VM's end and the closing of its connections reach
 /// vk in either order, moments apart.
@@ -37,51 +37,39 @@ const NEWS: Duration = Duration::from_secs(1);
 /// How long an aborted stage may take to let go of what it holds.
 const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Something an onlooker may want to show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum JobEvent {
-    /// A stage begins.
-    StageStarted(String),
-    /// The job is over; its last line follows.
-    Ending,
-}
-
-/// What surrounds one run of a job.
-pub struct JobRun<'a> {
-    /// Takes the trace.
-    pub trace: &'a mut (dyn AsyncWrite + Send + Unpin),
-    /// Brings cancels; closing it means that none will come.
-    pub cancel: mpsc::Receiver<CancelMode>,
-    /// Is told what happens.
-    pub observer: &'a mut (dyn FnMut(JobEvent) + Send),
-}
-
-/// Runs `job` to its end and answers how it ended. The VM is gone when this returns.
-pub async fn run_job(
-    host: Arc<Host>,
-    job: CiJob,
-    options: JobOptions,
-    run: JobRun<'_>,
+/// Runs `job` on `host` to its end and answers how it ended. The VM is gone when this returns; so it is when the future is
+/// dropped, soon.
+///
+/// `trace` takes the trace as GitLab is to hold it, masked and cut at its limit; a slow reader of it slows the job. Any number
+/// of jobs may run side by side in one process; they share the host's images, sources and caches. Must be called within a
+/// tokio runtime.
+pub async fn run(
+    host: &Host,
+    job: Job,
+    trace: &mut (dyn AsyncWrite + Send + Unpin),
+    cancel: &Cancel,
+    observer: &mut dyn JobObserver,
 ) -> JobResult {
     let meter = UsageMeter::start();
-    let context = match JobContext::new(host, job, options) {
+    let texts = host.texts();
+    let context = match JobContext::new(host, job) {
         Ok(context) => Arc::new(context),
-        Err(refused) => return refuse_job(*refused, run).await,
+        Err(refused) => return end_refused(texts, *refused, trace, cancel).await,
     };
-    let mut printer = Printer::new(context.trace_config(), context.job.trace.sections);
+    let mut printer = Printer::new(context.trace_config(), texts, context.job.trace.sections);
     printer.header(&context);
     let mut runner = Runner {
         began: Instant::now(),
         machine: JobMachine::new(context.plan()),
+        artifacts: vec![ArtifactOutcome::Skipped; context.job.artifacts.len()],
         context,
-        writer: TraceWriter::new(printer, run.trace),
+        writer: TraceWriter::new(printer, trace),
+        prepared: Prepared::Nothing,
         stage: None,
-        doubted: None,
+        pending_failure: None,
         abandoned: None,
-        cancel: run.cancel,
-        cancel_open: true,
-        observer: run.observer,
+        cancel: cancel.requests(),
+        observer,
         end: None,
         meter,
     };
@@ -91,34 +79,43 @@ pub async fn run_job(
     runner.finish().await
 }
 
-/// A job that must not run.
-pub struct RefusedJob {
-    /// Why.
-    pub failure: StageFailure,
-    /// How its trace is made; what is masked there is masked in the result's message, too.
-    pub trace: TraceConfig,
+/// Ends a job that must not run: a trace that says why, and the result. `class` and `message` say why.
+pub async fn refuse(
+    host: &Host,
+    job: Job,
+    class: Failure,
+    message: &str,
+    trace: &mut (dyn AsyncWrite + Send + Unpin),
+    cancel: &Cancel,
+) -> JobResult {
+    let refused = refused(&job, StageFailure::new(class, message));
+    end_refused(host.texts(), refused, trace, cancel).await
 }
 
-/// Ends a job that must not run: a trace that says why, and the result.
-pub async fn refuse_job(job: RefusedJob, mut run: JobRun<'_>) -> JobResult {
-    let mut printer = Printer::new(job.trace.clone(), false);
+async fn end_refused(
+    texts: &Texts,
+    refused: Refused,
+    trace: &mut (dyn AsyncWrite + Send + Unpin),
+    cancel: &Cancel,
+) -> JobResult {
+    let mut printer = Printer::new(refused.trace, texts, false);
     printer.greet("");
-    printer.final_line(Some(&job.failure));
-    let mut writer = TraceWriter::new(printer, run.trace);
-    writer.finish(&mut run.cancel).await;
-    result(Some(job.failure), &writer, job.trace)
+    printer.final_line(Some(&refused.failure));
+    let mut writer = TraceWriter::new(printer, trace);
+    writer.finish(&mut cancel.requests()).await;
+    result(Some(refused.failure), &writer)
 }
 
 /// The stage that runs now.
 struct RunningStage {
     stage: Stage,
-    output: mpsc::Receiver<StageOutput>,
+    output: OutputReceiver,
     stop: watch::Sender<Option<StopMode>>,
-    task: JoinHandle<Result<(), StageFailure>>,
+    task: JoinHandle<StageEnd>,
 }
 
 /// A failure that may turn out to be the VM's end.
-struct Doubted {
+struct PendingFailure {
     failure: StageFailure,
     until: Instant,
 }
@@ -128,25 +125,27 @@ struct Runner<'a> {
     context: Arc<JobContext>,
     machine: JobMachine,
     writer: TraceWriter<'a>,
+    /// What the stages so far have made. The guest in it ends with the job.
+    prepared: Prepared,
     stage: Option<RunningStage>,
-    doubted: Option<Doubted>,
+    pending_failure: Option<PendingFailure>,
     /// A stage that was aborted and may still be letting go.
-    abandoned: Option<JoinHandle<Result<(), StageFailure>>>,
-    cancel: mpsc::Receiver<CancelMode>,
-    cancel_open: bool,
-    observer: &'a mut (dyn FnMut(JobEvent) + Send),
+    abandoned: Option<JoinHandle<StageEnd>>,
+    /// What became of each artifact.
+    artifacts: Vec<ArtifactOutcome>,
+    cancel: CancelRequests,
+    observer: &'a mut dyn JobObserver,
     end: Option<JobEnd>,
     meter: UsageMeter,
 }
 
 /// What the loop woke up for.
-enum Woken {
+enum WakeReason {
     Event(Event),
-    NoMoreCancels,
-    Output(StageOutput),
-    StageDone(Result<(), StageFailure>),
+    Output(StampedOutput),
+    StageDone(StageEnd),
     /// The VM did not turn out to be the reason for a failure.
-    NoNews,
+    FailureStands,
     TraceWritten,
     TraceLost,
 }
@@ -155,48 +154,44 @@ impl Runner<'_> {
     async fn drive(&mut self) {
         while self.end.is_none() {
             match self.wake().await {
-                Woken::Event(event) => self.event(event),
-                Woken::NoMoreCancels => self.cancel_open = false,
-                Woken::Output(output) => self.writer.printer.output(&output),
-                Woken::StageDone(result) => self.stage_done(result),
-                Woken::NoNews => {
-                    if let Some(doubted) = self.doubted.take() {
-                        self.event(Event::Ended(Err(doubted.failure)));
+                WakeReason::Event(event) => self.event(event),
+                WakeReason::Output(output) => self.writer.printer.output(&output),
+                WakeReason::StageDone(end) => self.stage_done(end),
+                WakeReason::FailureStands => {
+                    if let Some(pending) = self.pending_failure.take() {
+                        self.event(Event::Ended(Err(pending.failure)));
                     }
                 }
-                Woken::TraceWritten => {}
+                WakeReason::TraceWritten => {}
                 // Nobody would learn what the job does: it ends.
-                Woken::TraceLost => self.event(Event::Cancel(CancelMode::Immediate)),
+                WakeReason::TraceLost => self.event(Event::Cancel(CancelMode::Immediate)),
             }
         }
     }
 
-    async fn wake(&mut self) -> Woken {
+    async fn wake(&mut self) -> WakeReason {
         // A deadline beyond what the clock can tell never comes.
         let deadline = self
             .machine
             .next_deadline()
             .and_then(|due| self.began.checked_add(due));
-        let doubted_until = self.doubted.as_ref().map(|doubted| doubted.until);
+        let pending_until = self.pending_failure.as_ref().map(|pending| pending.until);
         let room = self.writer.printer.backlog() < TRACE_BACKLOG;
-        let guest = self.context.guest();
         let Self {
             cancel,
-            cancel_open,
+            prepared,
             writer,
             stage,
             ..
         } = self;
         tokio::select! {
             biased;
-            mode = cancel.recv(), if *cancel_open => {
-                mode.map_or(Woken::NoMoreCancels, |mode| Woken::Event(Event::Cancel(mode)))
-            }
-            () = sleep_until(deadline) => Woken::Event(Event::Tick),
-            () = sleep_until(doubted_until), if doubted_until.is_some() => Woken::NoNews,
-            cause = lost(guest.as_deref()) => Woken::Event(Event::MachineLost(cause)),
+            mode = cancel.next() => WakeReason::Event(Event::Cancel(mode)),
+            () = sleep_until(deadline) => WakeReason::Event(Event::Tick),
+            () = sleep_until(pending_until), if pending_until.is_some() => WakeReason::FailureStands,
+            cause = lost(prepared.guest()) => WakeReason::Event(Event::MachineLost(cause)),
             open = writer.write_some() => {
-                if open { Woken::TraceWritten } else { Woken::TraceLost }
+                if open { WakeReason::TraceWritten } else { WakeReason::TraceLost }
             }
             woken = next_of_stage(stage.as_mut()), if room => woken,
         }
@@ -227,9 +222,9 @@ impl Runner<'_> {
     }
 
     fn begin(&mut self, stage: Stage) {
-        (self.observer)(JobEvent::StageStarted(stage.name().into_owned()));
+        self.observer.event(JobEvent::StageStarted(stage.clone()));
         self.writer.printer.begin(&stage);
-        let (sender, output) = mpsc::channel(STAGE_BACKLOG);
+        let (sender, output) = output_channel();
         let (stop, stopped) = watch::channel(None);
         let moment = Moment {
             status: self.machine.status(),
@@ -237,7 +232,8 @@ impl Runner<'_> {
         };
         let io = StageIo::new(sender, stopped);
         let context = Arc::clone(&self.context);
-        let task = tokio::spawn(stages::run(context, stage.clone(), moment, io));
+        let prepared = self.prepared.clone();
+        let task = tokio::spawn(stages::run(context, prepared, stage.clone(), moment, io));
         self.stage = Some(RunningStage {
             stage,
             output,
@@ -246,21 +242,35 @@ impl Runner<'_> {
         });
     }
 
-    fn stage_done(&mut self, result: Result<(), StageFailure>) {
+    fn stage_done(&mut self, end: StageEnd) {
         let Some(running) = self.stage.take() else {
             return;
         };
         self.writer.printer.end(&running.stage);
+        match end.made {
+            Made::Nothing => {}
+            Made::Guest(booted) => {
+                let size = booted.guest.size();
+                self.prepared = Prepared::Booted(Arc::new(booted));
+                self.observer.event(JobEvent::GuestStarted(size));
+            }
+            Made::Session(session) => self.prepared = Prepared::Ready(Arc::new(session)),
+        }
+        for (position, outcome) in end.artifacts {
+            if let Some(place) = self.artifacts.get_mut(position) {
+                *place = outcome;
+            }
+        }
         let was_stopped = running.stop.borrow().is_some();
-        match result {
+        match end.result {
             // Perhaps the agent went silent because its VM ended: then that is the cause to tell.
             Err(failure)
                 if failure.class == Failure::System
                     && !was_stopped
-                    && self.context.guest().is_some() =>
+                    && self.prepared.guest().is_some() =>
             {
                 let until = Instant::now() + NEWS;
-                self.doubted = Some(Doubted { failure, until });
+                self.pending_failure = Some(PendingFailure { failure, until });
             }
             result => self.event(Event::Ended(result)),
         }
@@ -272,36 +282,48 @@ impl Runner<'_> {
         };
         running.task.abort();
         self.abandoned = Some(running.task);
-        while let Ok(output) = running.output.try_recv() {
+        while let Some(output) = running.output.try_recv() {
             self.writer.printer.output(&output);
         }
         self.writer.printer.end(&running.stage);
+        // Whether the stage got them there is not known.
+        for position in stages::uploads_of(&running.stage, &self.context.job) {
+            if let Some(place) = self.artifacts.get_mut(position) {
+                *place = ArtifactOutcome::Failed;
+            }
+        }
     }
 
     async fn finish(mut self) -> JobResult {
-        (self.observer)(JobEvent::Ending);
+        self.observer.event(JobEvent::Ending);
         if let Some(task) = self.abandoned.take() {
             // What it holds goes with it, before the folders that it works in.
             let _ = tokio::time::timeout(ABORT_LIMIT, task).await;
         }
-        let used = UsageMeter::of_guest(&self.context);
-        self.context.end_guest().await;
+        let guest = self.prepared.guest();
+        let used = guest.map(UsageMeter::of_guest).unwrap_or_default();
+        if let Some(guest) = guest {
+            guest.end().await;
+        }
         let failure = self.end.take().and_then(|end| end.failure);
         self.writer.printer.final_line(failure.as_ref());
         self.writer.finish(&mut self.cancel).await;
-        let mut result = result(failure, &self.writer, self.context.trace_config());
-        result.artifacts = self.context.artifact_results();
+        let mut result = result(failure, &self.writer);
+        let names = self.context.job.artifacts.iter();
+        result.artifacts = names
+            .zip(&self.artifacts)
+            .map(|(artifact, outcome)| ArtifactResult {
+                name: artifact.name.clone(),
+                outcome: *outcome,
+            })
+            .collect();
         result.usage = Some(self.meter.finish(used));
         result
     }
 }
 
 /// The result of a job that ended with `failure`; its message is masked as the trace is.
-fn result(
-    failure: Option<StageFailure>,
-    writer: &TraceWriter<'_>,
-    config: TraceConfig,
-) -> JobResult {
+fn result(failure: Option<StageFailure>, writer: &TraceWriter<'_>) -> JobResult {
     let failure = match writer.lost() {
         None => failure,
         Some(TraceLost::Failed(error)) => {
@@ -323,7 +345,7 @@ fn result(
             None => failure.message,
             Some(detail) => format!("{}: {detail}", failure.message),
         };
-        result.message = Some(masked(config, &message));
+        result.message = Some(writer.printer.masked(&message));
     }
     result
 }
@@ -344,17 +366,17 @@ async fn sleep_until(deadline: Option<Instant>) {
 }
 
 /// The running stage's next output, or its end once all output was read.
-async fn next_of_stage(stage: Option<&mut RunningStage>) -> Woken {
+async fn next_of_stage(stage: Option<&mut RunningStage>) -> WakeReason {
     let Some(running) = stage else {
         return std::future::pending().await;
     };
     if let Some(output) = running.output.recv().await {
-        return Woken::Output(output);
+        return WakeReason::Output(output);
     }
-    Woken::StageDone((&mut running.task).await.unwrap_or_else(|error| {
-        Err(StageFailure::new(
+    WakeReason::StageDone((&mut running.task).await.unwrap_or_else(|error| {
+        StageEnd::from(Err(StageFailure::new(
             Failure::System,
             format!("the stage broke off: {error}"),
-        ))
+        )))
     }))
 }

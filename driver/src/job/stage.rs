@@ -7,7 +7,8 @@ use vk_hub_proto::job::Step;
 /// One stage. Their order is the job's, save that [`Stage::ClearWorktree`] runs between two attempts at
 /// [`Stage::GetSources`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+#[non_exhaustive]
+pub enum Stage {
     /// The VM is made and booted.
     PrepareExecutor,
     /// The guest's shell runs for the first time.
@@ -50,7 +51,7 @@ impl Stage {
 
     /// The name in section markers and messages.
     #[must_use]
-    pub(crate) fn name(&self) -> Cow<'static, str> {
+    pub fn name(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::PrepareExecutor => "prepare_executor",
             Self::PrepareScript => "prepare_script",
@@ -68,11 +69,13 @@ impl Stage {
         })
     }
 
-    /// The title printed at the stage's start.
+    /// The title printed at the stage's start by the executor of that name.
     #[must_use]
-    pub(crate) fn title(&self) -> Cow<'static, str> {
+    pub(crate) fn title(&self, executor: &str) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Self::PrepareExecutor => "Preparing the \"vk\" executor",
+            Self::PrepareExecutor => {
+                return Cow::Owned(format!("Preparing the \"{executor}\" executor"));
+            }
             Self::PrepareScript => "Preparing environment",
             Self::GetSources => "Getting source from Git repository",
             Self::ClearWorktree => {
@@ -169,7 +172,7 @@ mod tests {
                 "Cleaning up project directory and file based variables",
             ),
         ] {
-            assert_eq!((&*stage.name(), &*stage.title()), (name, title));
+            assert_eq!((&*stage.name(), &*stage.title("vk")), (name, title));
         }
     }
 
@@ -179,7 +182,7 @@ mod tests {
         let stage = Stage::Step("Release".into());
         assert_eq!(stage.name(), "step_release");
         assert_eq!(
-            stage.title(),
+            stage.title("vk"),
             "Executing \"step_release\" stage of the job script"
         );
     }

@@ -3,9 +3,8 @@
 use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
 
-use super::order::CancelMode;
+use super::cancel::CancelRequests;
 use super::printer::Printer;
 
 /// Why a trace is not whole.
@@ -55,10 +54,10 @@ impl<'a> TraceWriter<'a> {
     }
 
     /// Writes all that waits, unless an immediate cancel says not to wait for the trace's reader.
-    pub(super) async fn finish(&mut self, cancel: &mut mpsc::Receiver<CancelMode>) {
+    pub(super) async fn finish(&mut self, cancel: &mut CancelRequests) {
         let told = tokio::select! {
             biased;
-            () = told_at_once(cancel) => true,
+            () = cancel.immediate() => true,
             () = self.write_all() => false,
         };
         if told && self.lost.is_none() {
@@ -81,16 +80,5 @@ impl<'a> TraceWriter<'a> {
         self.lost = Some(TraceLost::Failed(error));
         self.printer.discard();
         false
-    }
-}
-
-/// Waits for an immediate cancel; for ever once none can come.
-async fn told_at_once(cancel: &mut mpsc::Receiver<CancelMode>) {
-    loop {
-        match cancel.recv().await {
-            Some(CancelMode::Immediate) => return,
-            Some(CancelMode::Graceful) => {}
-            None => std::future::pending().await,
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use vk_hub_proto::job::Usage;
 
-use super::context::JobContext;
+use crate::guest::Guest;
 
 /// Measures one job, from its making to [`UsageMeter::finish`].
 pub(super) struct UsageMeter {
@@ -19,10 +19,7 @@ impl UsageMeter {
     }
 
     /// What the job's VM used. To be called while the VM still is there.
-    pub(super) fn of_guest(context: &JobContext) -> Usage {
-        let Some(guest) = context.guest() else {
-            return Usage::default();
-        };
+    pub(super) fn of_guest(guest: &Guest) -> Usage {
         let size = guest.size();
         let stats = guest.machine_stats();
         Usage {

@@ -216,6 +216,32 @@ impl Trace {
         }
     }
 
+    /// `text` with all hidden that the trace hides by now: secrets, what the job asked to hide, tokens, URLs' parameters.
+    /// For what is told of a job beside its trace.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
+        let mut trace = Trace {
+            phrases: self.phrases.clone(),
+            patterns: Vec::new(),
+            requests_left: Room {
+                values: 0,
+                bytes: 0,
+            },
+            prefixes: self.prefixes.clone(),
+            timestamps: false,
+            streams: Vec::new(),
+            out: Vec::new(),
+            limit: Limit::new(u64::MAX),
+        };
+        let now = SystemTime::UNIX_EPOCH;
+        let stream = trace.open(OWN_STREAM, StreamKind::Out);
+        trace.feed(stream.0, now, |masker, next| {
+            masker.write(text.as_bytes(), next);
+        });
+        trace.close(stream, now);
+        String::from_utf8_lossy(trace.output()).into_owned()
+    }
+
     /// What has come out since the output was last taken or cleared.
     pub fn output(&self) -> &[u8] {
         &self.out
@@ -395,6 +421,20 @@ mod tests {
             "1970-01-01T00:00:00.000000Z 01O ?rss_token=[MASKED]&glpat-[MASKED][MASKED]\n\
              1970-01-01T00:00:00.000000Z 01O [MASKED]\n"
         );
+    }
+
+    #[test]
+    fn what_is_told_beside_the_trace_hides_what_the_trace_hides() {
+        let mut trace = Trace::new(TraceConfig {
+            secrets: vec!["secret".into()],
+            timestamps: true,
+            limit_bytes: 10,
+            ..config()
+        });
+        let out = trace.open(1, StreamKind::Out);
+        trace.write(&out, NOW, b"::add-mask::v4lue-made\n");
+        let told = trace.masked("a secret, v4lue-made, glpat-abcdef: sec");
+        assert_eq!(told, "a [MASKED], [MASKED], glpat-[MASKED]: sec");
     }
 
     /// gitlab-runner, build §2.10.

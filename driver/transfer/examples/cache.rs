@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use tokio::io::AsyncReadExt;
 use vk_oci::{RegistryClient, RegistryOptions, Repository};
-use vk_transfer::Notes;
-use vk_transfer::{CacheStore, Telling, repository};
+use vk_trace::output_channel;
+use vk_transfer::{ProgressReporting, ProjectCaches, repository};
 use vk_transfer::{Spool, Spooled};
 
 /// Bytes of an archive that are moved at a time: what comes from a guest in one frame.
@@ -33,15 +33,15 @@ async fn main() {
     let name = repository("https://gitlab.example.com", 1).expect("a name");
     let repository = Repository::new(registry, &name).expect("a repository");
     let client = RegistryClient::new(RegistryOptions::default());
-    let store = CacheStore::registry(client, repository, false);
+    let store = ProjectCaches::registry(client, repository, false);
 
     let archive = Path::new(archive);
     let began = Instant::now();
     let spooled = spooled(archive).await;
     tracing::debug!(took_us = began.elapsed().as_micros(), "spooled the archive");
-    let (notes, _) = Notes::channel();
-    let silent = Telling {
-        notes: &notes,
+    let (output, _) = output_channel();
+    let silent = ProgressReporting {
+        output: &output,
         every: None,
     };
     let stored = store.store("bench", spooled, silent).await;

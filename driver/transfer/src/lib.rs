@@ -1,16 +1,14 @@
 //! Artifacts and caches: archives between a host, GitLab, and a registry or a folder of the host.
 //!
 //! `artifacts` speaks GitLab's API, `caches` keeps caches; both move archives that lie in a [`Spool`], tell what they do
-//! by [`Notes`], and show their progress by a meter.
+//! by an [`OutputSender`](vk_trace::OutputSender), and show their progress by a meter.
 
 mod artifacts;
 mod caches;
 mod meter;
-mod notes;
 mod spool;
 
 pub use artifacts::*;
 pub use caches::*;
 pub use meter::Meter;
-pub use notes::{Note, Notes};
 pub use spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use vk_http::Count;
 
-use crate::notes::Notes;
+use vk_trace::OutputSender;
 
 /// What erases the rest of a longer line before.
 const ERASER: &str = "                ";
@@ -24,7 +24,12 @@ pub struct Meter {
 impl Meter {
     /// Does `work`, whose bytes are counted by `count`, and tells about it. Of work that ends before it is time to tell
     /// and moved nothing, nothing is told.
-    pub async fn run<T>(self, count: &Count, notes: &Notes, work: impl Future<Output = T>) -> T {
+    pub async fn run<T>(
+        self,
+        count: &Count,
+        output: &OutputSender,
+        work: impl Future<Output = T>,
+    ) -> T {
         let Some(every) = self.every else {
             return work.await;
         };
@@ -36,13 +41,13 @@ impl Meter {
             tokio::select! {
                 result = &mut work => break result,
                 () = tokio::time::sleep(every) => {
-                    notes.out(line()).await;
+                    output.out(line()).await;
                     told = true;
                 }
             }
         };
         if told || count.bytes() > 0 {
-            notes.out(format!("{}\n", line())).await;
+            output.out(format!("{}\n", line())).await;
         }
         result
     }
@@ -92,6 +97,8 @@ fn rate(bytes: u64, elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use vk_trace::output_channel;
+
     use super::*;
 
     /// gitlab-runner, wire §8.10 and wire §3.5.
@@ -127,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn progress_is_told_while_the_work_goes_on_and_once_at_its_end() {
-        let (notes, mut read) = Notes::channel();
+        let (output, mut read) = output_channel();
         let meter = Meter {
             label: "Downloading artifacts",
             every: Some(Duration::from_millis(1)),
@@ -143,15 +150,15 @@ mod tests {
         let told = async {
             let mut lines = Vec::new();
             while let Some(note) = read.recv().await {
-                let end = note.text().ends_with('\n');
-                lines.push(note.text().to_owned());
+                let end = note.output.text().ends_with('\n');
+                lines.push(note.output.text().to_owned());
                 if end {
                     break;
                 }
             }
             lines
         };
-        let (result, lines) = tokio::join!(meter.run(&count, &notes, work), told);
+        let (result, lines) = tokio::join!(meter.run(&count, &output, work), told);
 
         assert_eq!(result, "done");
         assert!(lines.len() > 1, "{lines:?}");
@@ -164,14 +171,14 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_told_of_nothing() {
-        let (notes, mut read) = Notes::channel();
+        let (output, mut read) = output_channel();
         let meter = Meter {
             label: "Uploading cache",
             every: Some(Duration::from_secs(3600)),
             total: Some(7),
         };
-        meter.run(&Count::default(), &notes, async {}).await;
-        drop(notes);
+        meter.run(&Count::default(), &output, async {}).await;
+        drop(output);
         assert_eq!(read.recv().await, None);
     }
 }

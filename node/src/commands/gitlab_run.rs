@@ -4,19 +4,14 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWrite;
-use vk_driver::{
-    FeatureFlag, FeatureFlags, Host, JobEvent, JobOptions, JobRun, RefusedJob, StageFailure,
-    refuse_job, run_job,
-};
+use vk_driver::{Host, Job, JobEvent, Stage};
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
-use vk_hub_proto::job::{CiJob, JobResult};
-use vk_trace::TraceConfig;
+use vk_hub_proto::job::{CiJob, Failure, JobResult, TraceOptions};
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -122,8 +117,8 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
 enum Loaded {
     /// A job, and lines for its trace.
     Job(Box<CiJob>, Vec<String>),
-    /// It was read well and must not run.
-    Refused(RefusedJob),
+    /// It was read well and must not run; what is known of it.
+    Refused(Box<Job>, Failure, String),
 }
 
 /// Reads and translates the job file; the error is bad usage, in words.
@@ -132,18 +127,17 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    // A refusal has the form that the job asks for in its trace.
-    let (flags, _) = FeatureFlags::resolve(&response.expanded_variables());
-    let trace = TraceConfig {
-        secrets: response.secrets(),
-        token_prefixes: response.features.token_mask_prefixes.clone(),
-        mask_all_default_tokens: flags.is_on(FeatureFlag::MaskAllDefaultTokens),
-        timestamps: match args.timestamps {
-            Some(switch) => switch == Switch::On,
-            None => flags.is_on(FeatureFlag::Timestamps),
+    // A refusal is told as the job wants its trace.
+    let known = CiJob {
+        variables: response.expanded_variables().iter().cloned().collect(),
+        trace: TraceOptions {
+            mask_prefixes: response.features.token_mask_prefixes.clone(),
+            limit_bytes: options.output_limit,
+            ..TraceOptions::default()
         },
-        limit_bytes: options.output_limit,
+        ..CiJob::default()
     };
+    let known = Job::new(known).secrets(response.secrets());
     match translate(response, &options) {
         Ok(Translated {
             job,
@@ -155,10 +149,10 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
             }
             Ok(Loaded::Job(Box::new(job), notices))
         }
-        Err(TranslateError::Refused(refusal)) => Ok(Loaded::Refused(RefusedJob {
-            failure: StageFailure::new(refusal.failure(), refusal.to_string()),
-            trace,
-        })),
+        Err(TranslateError::Refused(refusal)) => {
+            let (class, message) = (refusal.failure(), refusal.to_string());
+            Ok(Loaded::Refused(Box::new(known), class, message))
+        }
         Err(error) => Err(format!("{name} {error}")),
     }
 }
@@ -212,32 +206,37 @@ async fn run_loaded(
     loaded: Loaded,
     trace: &mut (dyn AsyncWrite + Send + Unpin),
 ) -> io::Result<JobResult> {
-    let cancel = signals::cancels()?;
-    // The trace may go to the same terminal: nothing is written to it while the VM boots.
+    let cancel = signals::cancel()?;
+    // The trace may go to the same terminal: it has nothing to say while the VM boots.
     let mut progress = None;
     let mut observer = |event| {
         progress = match event {
-            JobEvent::StageStarted(name) if name == "prepare_executor" => {
+            JobEvent::StageStarted(Stage::PrepareExecutor) => {
                 Some(Progress::start("booting the VM"))
             }
             _ => None,
         };
     };
-    let run = JobRun {
-        trace,
-        cancel,
-        observer: &mut observer,
+    let with_options = |mut job: Job| {
+        if let Some(switch) = args.timestamps {
+            job = job.timestamps(switch == Switch::On);
+        }
+        if let Some(repo) = &args.repo {
+            job = job.local_repo(repo);
+        }
+        match &args.artifacts_dir {
+            Some(folder) => job.keep_artifacts(folder),
+            None => job,
+        }
     };
     Ok(match loaded {
-        Loaded::Refused(refused) => refuse_job(refused, run).await,
-        Loaded::Job(job, notices) => {
-            let options = JobOptions {
-                timestamps: args.timestamps.map(|switch| switch == Switch::On),
-                local_repo: args.repo.clone(),
-                artifacts_dir: args.artifacts_dir.clone(),
-                notices,
-            };
-            run_job(Arc::new(host), *job, options, run).await
+        Loaded::Refused(job, class, message) => {
+            let job = with_options(*job);
+            vk_driver::refuse(&host, job, class, &message, trace, &cancel).await
+        }
+        Loaded::Job(spec, notices) => {
+            let job = with_options(Job::new(*spec).notices(notices));
+            vk_driver::run(&host, job, trace, &cancel, &mut observer).await
         }
     })
 }

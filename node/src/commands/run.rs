@@ -6,9 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use tokio::sync::mpsc;
-use vk_agent_client::{Stdin, TerminalSize};
-use vk_driver::{CommandEnd, CommandIo, CommandSpec, SizeRequest, run_command};
-use vk_oci::{PullEvent, PullPolicy, PullRequest};
+use vk_driver::{Command, CommandEnd, CommandIo, Stdin, TerminalSize, run_command};
+use vk_oci::{PullEvent, PullPolicy};
 use vk_text::chain;
 
 use crate::cli::HostArgs;
@@ -95,31 +94,24 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         Ok(host) => host,
         Err(status) => return status,
     };
-    let cancel = match signals::cancels() {
+    let cancel = match signals::cancel() {
         Ok(cancel) => cancel,
         Err(error) => {
             complain(&format!("cannot catch signals: {error}"));
             return exit::NOT_RUN;
         }
     };
-    let spec = CommandSpec {
-        image: PullRequest {
-            platform: args.platform,
-            own_policies: args.pull.into_iter().collect(),
-            ..PullRequest::new(&args.image, PullPolicy::IfNotPresent)
-        },
-        argv: args.command,
-        entrypoint: args.entrypoint,
-        env: args.env,
-        user: args.user,
-        working_dir: args.workdir,
-        shell: args.shell,
-        terminal: terminal.as_ref().and_then(Terminal::size),
-        size: SizeRequest {
-            cpus: args.cpus,
-            memory_mib: args.mem,
-        },
-    };
+    let mut command = Command::new(&args.image, args.command);
+    command.image.platform = args.platform;
+    command.image.own_policies = args.pull.into_iter().collect();
+    command.entrypoint = args.entrypoint;
+    command.env = args.env;
+    command.user = args.user;
+    command.working_dir = args.workdir;
+    command.shell = args.shell;
+    command.terminal = terminal.as_ref().and_then(Terminal::size);
+    command.size.cpus = args.cpus;
+    command.size.memory_mib = args.mem;
     let progress = StartProgress::new();
     let resized = terminal.as_ref().map_or_else(no_sizes, Terminal::sizes);
     let mut raw = None;
@@ -128,7 +120,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         stdin: stdin(args.shell),
         stdout: &mut stdout,
         stderr: &mut stderr,
-        cancel,
+        cancel: &cancel,
         resized,
         pulling: &|event| progress.show(&event),
         booted: &mut || {
@@ -137,7 +129,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
             raw = terminal.as_ref().and_then(|terminal| terminal.raw().ok());
         },
     };
-    let end = run_command(&host, spec, io).await;
+    let end = run_command(&host, command, io).await;
     drop(raw);
     progress.clear();
     match end {

@@ -12,7 +12,7 @@ use vk_archive::{Event, Format, Level, Request, Selection, WriteError, select, w
 use vk_gitlab::response::parse;
 use vk_gitlab::translate::{Options, translate};
 use vk_tests::gitlab::GitLab;
-use vk_transfer::Notes;
+use vk_trace::output_channel;
 use vk_transfer::Spool;
 use vk_transfer::tag;
 use vk_transfer::{GitLab as Client, Upload};
@@ -167,11 +167,11 @@ async fn f53_odd_names_stay_within_the_forms_header() {
             expire_in: "",
             meter: None,
         };
-        let (notes, mut read) = Notes::channel();
+        let (output, mut read) = output_channel();
         let drain = async { while read.recv().await.is_some() {} };
         let send = async {
-            client.upload(&upload, &notes).await.unwrap();
-            drop(notes);
+            client.upload(&upload, &output).await.unwrap();
+            drop(output);
         };
         tokio::join!(send, drain);
 

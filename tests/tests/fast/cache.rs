@@ -13,9 +13,9 @@ use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::Image;
 use vk_tests::registry::{Demands, Registry, impatient};
 use vk_text::chain;
-use vk_transfer::Notes;
+use vk_trace::output_channel;
 use vk_transfer::Spool;
-use vk_transfer::{CacheError, CacheStore, Stored, Telling, repository, tag};
+use vk_transfer::{CacheError, ProgressReporting, ProjectCaches, Stored, repository, tag};
 
 /// A GitLab with a port, whose colon no repository's name may hold.
 const GITLAB: &str = "https://GitLab.example.com:8443/";
@@ -28,54 +28,54 @@ fn client(options: RegistryOptions) -> RegistryClient {
 }
 
 /// The caches of project `id` at `host`.
-fn caches(host: &str, options: RegistryOptions, id: u64, protected: bool) -> CacheStore {
+fn caches(host: &str, options: RegistryOptions, id: u64, protected: bool) -> ProjectCaches {
     let repository = Repository::new(host, &repository(GITLAB, id).unwrap()).unwrap();
-    CacheStore::registry(client(options), repository, protected)
+    ProjectCaches::registry(client(options), repository, protected)
 }
 
-fn plain(host: &str) -> CacheStore {
+fn plain(host: &str) -> ProjectCaches {
     caches(host, RegistryOptions::default(), 7, false)
 }
 
-async fn store(caches: &CacheStore, key: &str, content: &[u8]) -> Result<Stored, CacheError> {
-    let (notes, _) = Notes::channel();
-    let silent = Telling {
-        notes: &notes,
+async fn store(caches: &ProjectCaches, key: &str, content: &[u8]) -> Result<Stored, CacheError> {
+    let (output, _) = output_channel();
+    let silent = ProgressReporting {
+        output: &output,
         every: None,
     };
-    store_telling(caches, key, content, silent).await
+    store_reporting(caches, key, content, silent).await
 }
 
-async fn store_telling(
-    caches: &CacheStore,
+async fn store_reporting(
+    caches: &ProjectCaches,
     key: &str,
     content: &[u8],
-    telling: Telling<'_>,
+    reporting: ProgressReporting<'_>,
 ) -> Result<Stored, CacheError> {
     let folder = TempDir::new().unwrap();
     let mut spool = Spool::create(folder.path()).unwrap();
     spool.write(content).await.unwrap();
     caches
-        .store(key, spool.finish().await.unwrap(), telling)
+        .store(key, spool.finish().await.unwrap(), reporting)
         .await
 }
 
-async fn fetch(caches: &CacheStore, key: &str) -> Result<Option<Vec<u8>>, CacheError> {
-    let (notes, _) = Notes::channel();
-    let silent = Telling {
-        notes: &notes,
+async fn fetch(caches: &ProjectCaches, key: &str) -> Result<Option<Vec<u8>>, CacheError> {
+    let (output, _) = output_channel();
+    let silent = ProgressReporting {
+        output: &output,
         every: None,
     };
-    fetch_telling(caches, key, silent).await
+    fetch_reporting(caches, key, silent).await
 }
 
-async fn fetch_telling(
-    caches: &CacheStore,
+async fn fetch_reporting(
+    caches: &ProjectCaches,
     key: &str,
-    telling: Telling<'_>,
+    reporting: ProgressReporting<'_>,
 ) -> Result<Option<Vec<u8>>, CacheError> {
     let folder = TempDir::new().unwrap();
-    let Some(mut archive) = caches.fetch(key, folder.path(), telling).await? else {
+    let Some(mut archive) = caches.fetch(key, folder.path(), reporting).await? else {
         return Ok(None);
     };
     let mut content = Vec::new();
@@ -389,22 +389,22 @@ async fn a_manifest_whose_layer_is_gone_is_a_miss() {
 }
 
 /// What is told of `work`, each line without the rate.
-async fn told<T>(work: impl AsyncFnOnce(Telling<'_>) -> T) -> (T, Vec<String>) {
-    let (notes, mut read) = Notes::channel();
+async fn told<T>(work: impl AsyncFnOnce(ProgressReporting<'_>) -> T) -> (T, Vec<String>) {
+    let (output, mut read) = output_channel();
     let work = async {
-        let result = work(Telling {
-            notes: &notes,
+        let result = work(ProgressReporting {
+            output: &output,
             every: Some(Duration::from_secs(3600)),
         })
         .await;
-        drop(notes);
+        drop(output);
         result
     };
     let collect = async {
         let mut lines = Vec::new();
         while let Some(note) = read.recv().await {
-            let line = note.text().split(" (").next().unwrap_or_default();
-            lines.push(line.to_owned());
+            let text = note.output.text();
+            lines.push(text.split(" (").next().unwrap_or_default().to_owned());
         }
         lines
     };
@@ -429,7 +429,7 @@ async fn what_is_moved_is_told_and_an_unchanged_cache_moves_nothing() {
     let content = vec![7; 1_500_000];
 
     let (_, lines) =
-        told(async |telling| store_telling(&caches, "key", &content, telling).await).await;
+        told(async |reporting| store_reporting(&caches, "key", &content, reporting).await).await;
     assert_eq!(
         cut.load(Ordering::SeqCst),
         3,
@@ -437,11 +437,11 @@ async fn what_is_moved_is_told_and_an_unchanged_cache_moves_nothing() {
     );
     assert_eq!(lines, ["\rUploading cache 1.50 MB/1.50 MB"]);
 
-    let (_, lines) = told(async |telling| fetch_telling(&caches, "key", telling).await).await;
+    let (_, lines) = told(async |reporting| fetch_reporting(&caches, "key", reporting).await).await;
     assert_eq!(lines, ["\rDownloading cache 1.50 MB/1.50 MB"]);
 
     let (stored, lines) =
-        told(async |telling| store_telling(&caches, "key", &content, telling).await).await;
+        told(async |reporting| store_reporting(&caches, "key", &content, reporting).await).await;
     assert_eq!(stored.unwrap(), Stored::Unchanged);
     assert_eq!(lines, Vec::<String>::new());
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::failure::StageFailure;
+use crate::job::cancel::CancelMode;
 use crate::job::stage::Stage;
 
 /// How long a stage that was told to stop may still take to end by itself before it is killed.
@@ -22,15 +23,6 @@ pub(in crate::job) enum Event {
     MachineLost(String),
     /// Nothing but time went by; due at [`JobMachine::next_deadline`].
     Tick,
-}
-
-/// How urgently a job is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelMode {
-    /// The steps are stopped; `after_script` and what follows still run.
-    Graceful,
-    /// Everything is stopped at once.
-    Immediate,
 }
 
 /// What the shell has to do.

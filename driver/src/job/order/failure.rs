@@ -4,7 +4,7 @@ use vk_hub_proto::job::Failure;
 
 /// Why a stage failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StageFailure {
+pub(crate) struct StageFailure {
     /// The class that is reported.
     pub class: Failure,
     /// Exit code of the script, where a script failed.
@@ -17,7 +17,7 @@ pub struct StageFailure {
 
 impl StageFailure {
     /// A failure of `class` without an exit code, about which `message` says all there is.
-    pub fn new(class: Failure, message: impl Into<String>) -> Self {
+    pub(crate) fn new(class: Failure, message: impl Into<String>) -> Self {
         Self {
             class,
             exit_code: None,
@@ -28,7 +28,7 @@ impl StageFailure {
 
     /// A script that ended with `code`, in the Docker executor's words.
     #[must_use]
-    pub fn exit(code: i32) -> Self {
+    pub(crate) fn exit(code: i32) -> Self {
         let exit_code = Some(code);
         Self {
             exit_code,

@@ -16,9 +16,8 @@ mod events;
 mod failure;
 mod stages;
 
-pub use events::CancelMode;
 pub(super) use events::{Effect, Event, JobEnd, Notice, STOP_GRACE, StopMode};
-pub use failure::StageFailure;
+pub(super) use failure::StageFailure;
 pub(super) use stages::JobMachine;
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use vk_hub_proto::job::Failure;
 
-use super::events::{CancelMode, Effect, Event, JobEnd, Notice, STOP_GRACE, StopMode};
+use super::events::{Effect, Event, JobEnd, Notice, STOP_GRACE, StopMode};
 use super::failure::StageFailure;
+use crate::job::cancel::CancelMode;
 use crate::job::plan::Plan;
 use crate::job::settings::StageTimeouts;
 use crate::job::stage::Stage;

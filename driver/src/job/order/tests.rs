@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use vk_hub_proto::job::variables::Variables;
 use vk_hub_proto::job::{Failure, Variable};
 
-use super::{
-    CancelMode, Effect, Event, JobEnd, JobMachine, Notice, STOP_GRACE, StageFailure, StopMode,
-};
+use super::{Effect, Event, JobEnd, JobMachine, Notice, STOP_GRACE, StageFailure, StopMode};
+use crate::job::cancel::CancelMode;
 use crate::job::plan::{Cases, Plan};
 use crate::job::stage::Stage;
 use crate::job::variables::JobStatus;

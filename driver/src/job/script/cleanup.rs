@@ -138,7 +138,7 @@ mod tests {
     use crate::job::script::{Shell, stage_script};
     use crate::job::stage::Stage;
     use crate::job::testing::{self, variables};
-    use crate::job::variables::{HostContext, JobEnvironment};
+    use crate::job::variables::{JobEnvironment, Slot};
 
     const URL: &str = "https://gitlab.example.com/grp/demo.git";
 
@@ -146,7 +146,7 @@ mod tests {
     fn cleanup(repo_url: &str, own: &[(&str, &str)]) -> String {
         let mut job = testing::with_variables(variables(own));
         job.sources.repo_url = repo_url.into();
-        let environment = JobEnvironment::new(&job, HostContext::default()).unwrap();
+        let environment = JobEnvironment::new(&job, Slot::default()).unwrap();
         let context = ScriptContext {
             job: &job,
             environment: &environment,

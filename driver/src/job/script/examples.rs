@@ -11,11 +11,11 @@ use super::stages::{ScriptContext, Shell, stage_script};
 use super::writer::{Dialect, Writer, as_by_gitlab_runner};
 use crate::job::stage::Stage;
 use crate::job::testing::{self, step, variable, variables};
-use crate::job::variables::{HostContext, JobEnvironment};
+use crate::job::variables::{JobEnvironment, Slot};
 use vk_text::quoted;
 
 fn script(job: &CiJob, stage: &Stage) -> String {
-    let environment = JobEnvironment::new(job, HostContext::default()).unwrap();
+    let environment = JobEnvironment::new(job, Slot::default()).unwrap();
     let context = ScriptContext {
         job,
         environment: &environment,

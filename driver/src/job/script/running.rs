@@ -11,7 +11,7 @@ use vk_hub_proto::job::{CiJob, Hook, HookName, Variable};
 use super::stages::{ScriptContext, Shell, hook_script, stage_script};
 use crate::job::stage::Stage;
 use crate::job::testing::{self, step, variable, variables};
-use crate::job::variables::{HostContext, JobEnvironment, JobStatus};
+use crate::job::variables::{JobEnvironment, JobStatus, Slot};
 
 /// A shell as an image may have it. Options that a user's own `sh -e` or an image's environment may bring are set for
 /// all of them.
@@ -77,7 +77,7 @@ fn which(tool: &str) -> String {
 /// A builds folder with an empty project in it.
 struct Guest {
     _folder: TempDir,
-    host: HostContext,
+    host: Slot,
 }
 
 impl Guest {
@@ -87,9 +87,9 @@ impl Guest {
         std::fs::create_dir_all(folder.path().join("grp/demo")).unwrap();
         Self {
             _folder: folder,
-            host: HostContext {
+            host: Slot {
                 builds_dir,
-                ..HostContext::default()
+                ..Slot::default()
             },
         }
     }

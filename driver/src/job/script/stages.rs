@@ -281,11 +281,11 @@ impl ScriptContext<'_> {
 mod tests {
     use super::*;
     use crate::job::testing::{self, step, variable, variables};
-    use crate::job::variables::HostContext;
+    use crate::job::variables::Slot;
     use vk_hub_proto::job::{Hook, Variable};
 
     fn with_context<T>(job: &CiJob, act: impl FnOnce(&ScriptContext<'_>) -> T) -> T {
-        let environment = JobEnvironment::new(job, HostContext::default()).unwrap();
+        let environment = JobEnvironment::new(job, Slot::default()).unwrap();
         act(&ScriptContext {
             job,
             environment: &environment,

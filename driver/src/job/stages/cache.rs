@@ -3,20 +3,23 @@
 //!
 //! A cache that cannot be had or kept never fails a job.
 
+use std::sync::Arc;
+
 use vk_hub_proto::job::{Cache, CachePolicy};
 
 use super::Moment;
 use super::io::StageIo;
 use super::script;
-use super::transfer::{PackError, Transfer, caution, notice, transferring};
+use super::transfer::{PackError, Transfer, script_warning, transferring};
 use crate::job::context::{JobContext, configuration, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;
 use crate::job::script::remove_caches_script;
+use crate::job::session::Session;
 use vk_agent_client::{ArchiveFormat, ArchiveRequest};
 use vk_text::chain;
 use vk_transfer::keys::{self, Key};
-use vk_transfer::{CacheError, CacheStore, Stored, Telling, store_of_job};
+use vk_transfer::{CacheError, CacheStore, ProgressReporting, Stored};
 
 /// Limit on a cache's archive in bytes, 0 for none (gitlab-runner, wire §4.5).
 const SIZE_LIMIT: &str = "CACHE_MAX_UPLOADED_ARCHIVE_SIZE";
@@ -24,11 +27,12 @@ const SIZE_LIMIT: &str = "CACHE_MAX_UPLOADED_ARCHIVE_SIZE";
 /// Restores the job's caches.
 pub(super) async fn restore(
     context: &JobContext,
+    session: &Session,
     moment: Moment,
-    mut io: StageIo,
+    io: StageIo,
 ) -> Result<(), StageFailure> {
-    transferring(context, moment, &mut io, |transfer| async move {
-        let mut caches = Caches::new(&transfer, Way::Down).await;
+    transferring(context, session, moment, io, |transfer| async move {
+        let mut caches = Caches::new(&transfer, Direction::Down).await;
         for cache in &context.job.caches {
             if has_content(&cache.paths, cache.untracked) {
                 caches.restore(cache).await?;
@@ -42,12 +46,13 @@ pub(super) async fn restore(
 /// Saves the job's caches for the case that the steps ended in `success`.
 pub(super) async fn save(
     context: &JobContext,
+    session: &Session,
     success: bool,
     moment: Moment,
-    mut io: StageIo,
+    io: StageIo,
 ) -> Result<(), StageFailure> {
-    transferring(context, moment, &mut io, |transfer| async move {
-        let mut caches = Caches::new(&transfer, Way::Up).await;
+    transferring(context, session, moment, io, |transfer| async move {
+        let mut caches = Caches::new(&transfer, Direction::Up).await;
         for cache in &context.job.caches {
             if cache.when.applies(success) && has_content(&cache.paths, cache.untracked) {
                 caches.save(cache).await?;
@@ -60,14 +65,14 @@ pub(super) async fn save(
 
 /// Which way a stage moves caches.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Direction {
     /// Into the guest.
     Down,
     /// Out of it.
     Up,
 }
 
-impl Way {
+impl Direction {
     fn action(self) -> &'static str {
         match self {
             Self::Down => "extraction",
@@ -89,9 +94,9 @@ impl Way {
 /// The caches of one stage.
 struct Caches<'a> {
     transfer: &'a Transfer<'a>,
-    way: Way,
+    direction: Direction,
     /// Where they are, or why they are nowhere.
-    store: Result<CacheStore, String>,
+    store: Result<Arc<dyn CacheStore>, String>,
     /// Whether asking again would fare no better.
     is_unavailable: bool,
 }
@@ -129,25 +134,17 @@ impl From<PackError> for Trouble {
 }
 
 impl<'a> Caches<'a> {
-    async fn new(transfer: &'a Transfer<'a>, way: Way) -> Self {
-        let context = transfer.context;
-        let limit = context.environment.settings().cache_request_timeout;
+    async fn new(transfer: &'a Transfer<'a>, direction: Direction) -> Self {
         Self {
             transfer,
-            way,
-            store: store_of_job(
-                &context.host.cache_settings(),
-                &context.host.image_settings(),
-                &context.job,
-                limit,
-            )
-            .await,
+            direction,
+            store: transfer.context.caches().await,
             is_unavailable: false,
         }
     }
 
     async fn restore(&mut self, cache: &Cache) -> Result<(), StageFailure> {
-        let notes = &self.transfer.notes;
+        let output = &self.transfer.output;
         let Some(key) = self.key(cache).await else {
             return Ok(());
         };
@@ -155,7 +152,7 @@ impl<'a> Caches<'a> {
         let hash = job.is_on(FeatureFlag::HashCacheKeys);
         let (fallbacks, warning) = keys::fallbacks(cache, job.variables(), hash);
         if let Some(warning) = warning {
-            caution(notes, &warning).await;
+            script_warning(output, &warning).await;
         }
         for key in std::iter::once(Some(key)).chain(fallbacks) {
             let Some(key) = key else {
@@ -165,17 +162,19 @@ impl<'a> Caches<'a> {
             if self.skips().await {
                 return Ok(());
             }
-            notice(notes, &format!("Checking cache for {}...", key.human)).await;
+            output
+                .notice(&format!("Checking cache for {}...", key.human))
+                .await;
             let restored = self.fetch_and_unpack(&key).await;
             if matches!(restored, Ok(true)) {
-                notice(notes, "Successfully extracted cache").await;
+                output.notice("Successfully extracted cache").await;
                 return Ok(());
             }
             match restored {
-                Ok(_) => notes.warning("Cache file does not exist").await,
+                Ok(_) => output.warning("Cache file does not exist").await,
                 Err(trouble) => self.tell(trouble).await?,
             }
-            caution(notes, "Failed to extract cache").await;
+            script_warning(output, "Failed to extract cache").await;
             if job.is_on(FeatureFlag::CleanUpFailedCacheExtract) {
                 self.remove(cache).await?;
             }
@@ -187,26 +186,31 @@ impl<'a> Caches<'a> {
     async fn remove(&self, cache: &Cache) -> Result<(), StageFailure> {
         let Transfer {
             context,
+            session,
             environment,
-            notes,
-            ..
+            output,
         } = self.transfer;
-        let script = remove_caches_script(&cache.paths, &context.script(environment.job()))
+        let script = context.script(environment.job(), session.tools);
+        let script = remove_caches_script(&cache.paths, &script)
             .map_err(|error| configuration(error.to_string()))?;
-        script::run_noting(context, script, notes).await
+        // Stopped by being dropped, as all of this stage.
+        let mut io = StageIo::without_stop(output.clone());
+        script::run(session, script, &mut io).await
     }
 
     async fn fetch_and_unpack(&self, key: &Key) -> Result<bool, Trouble> {
         let store = self.store()?;
-        let Transfer { guest, notes, .. } = self.transfer;
-        let what = match store.registry_name() {
+        let Transfer {
+            session, output, ..
+        } = self.transfer;
+        let what = match store.remote_name() {
             Some(name) => format!("Downloading cache from {name}"),
             None => "No URL provided, cache will not be downloaded from shared cache server. \
                      Instead a local version of cache will be extracted."
                 .to_owned(),
         };
-        notes.info(&what).await;
-        let archive = store.fetch(&key.stored, guest.work_dir(), self.telling());
+        output.info(&what).await;
+        let archive = store.fetch(&key.stored, session.guest.work_dir(), self.reporting());
         let Some(archive) = archive.await? else {
             return Ok(false);
         };
@@ -216,19 +220,21 @@ impl<'a> Caches<'a> {
     }
 
     async fn save(&mut self, cache: &Cache) -> Result<(), StageFailure> {
-        let notes = &self.transfer.notes;
+        let output = &self.transfer.output;
         let Some(key) = self.key(cache).await else {
             return Ok(());
         };
         if self.skips().await {
             return Ok(());
         }
-        notice(notes, &format!("Creating cache {}...", key.human)).await;
+        output
+            .notice(&format!("Creating cache {}...", key.human))
+            .await;
         match self.pack_and_store(cache, &key).await {
-            Ok(()) => notice(notes, "Created cache").await,
+            Ok(()) => output.notice("Created cache").await,
             Err(trouble) => {
                 self.tell(trouble).await?;
-                caution(notes, "Failed to create cache").await;
+                script_warning(output, "Failed to create cache").await;
             }
         }
         Ok(())
@@ -237,28 +243,30 @@ impl<'a> Caches<'a> {
     /// gitlab-runner, wire §4.6.
     async fn pack_and_store(&self, cache: &Cache, key: &Key) -> Result<(), Trouble> {
         let Transfer {
-            environment, notes, ..
+            environment,
+            output,
+            ..
         } = self.transfer;
         let store = self.store()?;
         let request = ArchiveRequest {
             root: environment.job().dirs().project.clone(),
-            paths: environment.expanded_paths(&cache.paths, notes).await,
+            paths: environment.expanded_paths(&cache.paths, output).await,
             exclude: Vec::new(),
             untracked: cache.untracked,
             format: ArchiveFormat::TarZstd,
             level: environment
-                .compression("CACHE_COMPRESSION_LEVEL", notes)
+                .compression("CACHE_COMPRESSION_LEVEL", output)
                 .await,
         };
         let Some(archive) = self.transfer.pack(request).await? else {
-            notes.warning("No files to cache.").await;
+            output.warning("No files to cache.").await;
             return Ok(());
         };
-        let Some(name) = store.registry_name() else {
+        let Some(name) = store.remote_name() else {
             let text = "No URL provided, cache will not be uploaded to shared cache server. \
                         Cache will be stored only locally.";
-            notes.info(text).await;
-            store.store(&key.stored, archive, self.telling()).await?;
+            output.info(text).await;
+            store.store(&key.stored, archive, self.reporting()).await?;
             return Ok(());
         };
         if let Some(limit) = environment.limit(SIZE_LIMIT)
@@ -268,21 +276,21 @@ impl<'a> Caches<'a> {
                 "Cache archive size ({}) is too big (Limit is set to {limit}). Cache will not be stored.",
                 archive.size()
             );
-            notes.info(&text).await;
+            output.info(&text).await;
             return Ok(());
         }
-        notes.info(&format!("Uploading cache to {name}")).await;
-        let stored = store.store(&key.stored, archive, self.telling()).await?;
+        output.info(&format!("Uploading cache to {name}")).await;
+        let stored = store.store(&key.stored, archive, self.reporting()).await?;
         if stored == Stored::Unchanged {
             let text = "Uploading cache was not needed: the registry has these bytes already";
-            notes.info(text).await;
+            output.info(text).await;
         }
         Ok(())
     }
 
-    fn telling(&self) -> Telling<'_> {
-        Telling {
-            notes: &self.transfer.notes,
+    fn reporting(&self) -> ProgressReporting<'_> {
+        ProgressReporting {
+            output: &self.transfer.output,
             every: self.transfer.environment.meter(),
         }
     }
@@ -290,18 +298,20 @@ impl<'a> Caches<'a> {
     /// The key of a cache that goes this way, after what is to be said of it; `None` when there is none, or it does not.
     async fn key(&self, cache: &Cache) -> Option<Key> {
         let Transfer {
-            environment, notes, ..
+            environment,
+            output,
+            ..
         } = self.transfer;
         let own = keys::own(cache, environment.job().is_on(FeatureFlag::HashCacheKeys));
         if let Some(warning) = own.warning {
-            caution(notes, &warning).await;
+            script_warning(output, &warning).await;
         }
         let Some(key) = own.key else {
             self.skip_for("empty cache key").await;
             return None;
         };
-        if let Some(text) = self.way.forbidden(cache.policy, &key) {
-            notice(notes, &text).await;
+        if let Some(text) = self.direction.forbidden(cache.policy, &key) {
+            output.notice(&text).await;
             return None;
         }
         Some(key)
@@ -317,8 +327,8 @@ impl<'a> Caches<'a> {
 
     /// Says why a key is passed over (gitlab-runner, wire §4.3 and wire §4.4).
     async fn skip_for(&self, why: &str) {
-        let text = format!("Skipping cache {} due to {why}", self.way.action());
-        notice(&self.transfer.notes, &text).await;
+        let text = format!("Skipping cache {} due to {why}", self.direction.action());
+        self.transfer.output.notice(&text).await;
     }
 
     async fn tell(&mut self, trouble: Trouble) -> Result<(), StageFailure> {
@@ -330,13 +340,13 @@ impl<'a> Caches<'a> {
             }
             Trouble::Job(failure) => return Err(failure),
         };
-        self.transfer.notes.warning(&text).await;
+        self.transfer.output.warning(&text).await;
         Ok(())
     }
 
-    fn store(&self) -> Result<&CacheStore, Trouble> {
+    fn store(&self) -> Result<&dyn CacheStore, Trouble> {
         self.store
-            .as_ref()
+            .as_deref()
             .map_err(|text| Trouble::This(text.clone()))
     }
 }
@@ -413,7 +423,8 @@ mod tests {
         );
         let key = key.key.unwrap();
         let told = |policy| {
-            [Way::Down, Way::Up].map(|way| way.forbidden(policy, &key).unwrap_or_default())
+            [Direction::Down, Direction::Up]
+                .map(|direction| direction.forbidden(policy, &key).unwrap_or_default())
         };
         assert_eq!(told(CachePolicy::PullPush), ["", ""]);
         assert_eq!(

@@ -17,7 +17,7 @@ use vk_agent_client::{
     AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression,
 };
 use vk_text::parse_duration;
-use vk_transfer::Notes;
+use vk_trace::OutputSender;
 
 /// Most bytes of `$GITLAB_ENV` that are read. More is told and cut off.
 const MAX_ENV_FILE: usize = 1 << 20;
@@ -38,9 +38,9 @@ impl HelperEnvironment {
     pub(super) async fn read(
         job: JobEnvironment,
         guest: &Guest,
-        notes: &Notes,
+        output: &OutputSender,
     ) -> Result<Self, PackError> {
-        let file = env_file(&job.dirs().tmp, guest, notes).await?;
+        let file = env_file(&job.dirs().tmp, guest, output).await?;
         Ok(Self {
             written: assignments(&file),
             job,
@@ -70,28 +70,32 @@ impl HelperEnvironment {
     }
 
     /// `text` with its references replaced; as it is, with a warning, where that cannot be.
-    pub(super) async fn expanded(&self, text: &str, what: &str, notes: &Notes) -> String {
+    pub(super) async fn expanded(&self, text: &str, what: &str, output: &OutputSender) -> String {
         match expand(text, &|name| self.referenced(name)) {
             Ok(text) => text,
             Err(error) => {
-                notes.warning(&format!("{what}: {error}")).await;
+                output.warning(&format!("{what}: {error}")).await;
                 text.to_owned()
             }
         }
     }
 
     /// Paths and patterns, each [`Self::expanded`].
-    pub(super) async fn expanded_paths(&self, paths: &[String], notes: &Notes) -> Vec<String> {
+    pub(super) async fn expanded_paths(
+        &self,
+        paths: &[String],
+        output: &OutputSender,
+    ) -> Vec<String> {
         let mut all = Vec::with_capacity(paths.len());
         for path in paths {
             // The quoted text is what came of the path: nothing (gitlab-runner, wire §3.2).
-            all.push(self.expanded(path, "invalid path \"\"", notes).await);
+            all.push(self.expanded(path, "invalid path \"\"", output).await);
         }
         all
     }
 
     /// The compression level that variable `name` asks for (gitlab-runner, wire §3.4).
-    pub(super) async fn compression(&self, name: &str, notes: &Notes) -> Compression {
+    pub(super) async fn compression(&self, name: &str, output: &OutputSender) -> Compression {
         match self.value(name) {
             "fastest" => Compression::Fastest,
             "fast" => Compression::Fast,
@@ -101,7 +105,7 @@ impl HelperEnvironment {
             other => {
                 let text =
                     format!("compression level {other:?} is invalid, falling back to default");
-                notes.warning(&text).await;
+                output.warning(&text).await;
                 Compression::Default
             }
         }
@@ -123,7 +127,11 @@ impl HelperEnvironment {
 }
 
 /// What is in `$GITLAB_ENV`; nothing, if there is no such file.
-async fn env_file(folder: &str, guest: &Guest, notes: &Notes) -> Result<Vec<u8>, PackError> {
+async fn env_file(
+    folder: &str,
+    guest: &Guest,
+    output: &OutputSender,
+) -> Result<Vec<u8>, PackError> {
     let mut file = Vec::new();
     match read_env_file(folder, guest, &mut file)
         .await
@@ -137,7 +145,7 @@ async fn env_file(folder: &str, guest: &Guest, notes: &Notes) -> Result<Vec<u8>,
     if file.len() > MAX_ENV_FILE {
         file.truncate(MAX_ENV_FILE);
         let text = format!("GITLAB_ENV is larger than {MAX_ENV_FILE} bytes: the rest is not read");
-        notes.warning(&text).await;
+        output.warning(&text).await;
     }
     Ok(file)
 }
@@ -185,15 +193,16 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use vk_trace::output_channel;
 
     use super::*;
     use crate::job::testing::{self, variables};
-    use crate::job::variables::HostContext;
+    use crate::job::variables::Slot;
 
     fn helper(own: &[(&str, &str)], file: &str) -> HelperEnvironment {
         let job = testing::with_variables(variables(own));
         HelperEnvironment {
-            job: JobEnvironment::new(&job, HostContext::default()).unwrap(),
+            job: JobEnvironment::new(&job, Slot::default()).unwrap(),
             written: assignments(file.as_bytes()),
         }
     }
@@ -216,13 +225,13 @@ mod tests {
         }
     }
 
-    async fn said<T>(work: impl AsyncFnOnce(&Notes) -> T) -> (T, Vec<String>) {
-        let (notes, mut read) = Notes::channel();
-        let result = work(&notes).await;
-        drop(notes);
+    async fn said<T>(work: impl AsyncFnOnce(&OutputSender) -> T) -> (T, Vec<String>) {
+        let (output, mut read) = output_channel();
+        let result = work(&output).await;
+        drop(output);
         let mut lines = Vec::new();
         while let Some(note) = read.recv().await {
-            lines.push(note.text().to_owned());
+            lines.push(note.output.text());
         }
         (result, lines)
     }
@@ -264,9 +273,9 @@ mod tests {
             &[("VERSION", "job"), ("NAME", "app")],
             "VERSION=1.2\nTRANSFER_METER_FREQUENCY=2s\nLIMIT=5\n",
         );
-        let (name, _) = said(async |notes| {
+        let (name, _) = said(async |output| {
             let name = "$NAME-${VERSION^^}-${NONE:-none}";
-            helper.expanded(name, "invalid artifact name", notes).await
+            helper.expanded(name, "invalid artifact name", output).await
         })
         .await;
         assert_eq!(name, "app-1.2-none");
@@ -280,12 +289,12 @@ mod tests {
         assert_eq!(helper.meter(), None);
         assert_eq!(helper.limit("LIMIT"), None);
         assert_eq!(helper.limit("N"), None);
-        let (level, lines) = said(async |notes| helper.compression("LEVEL", notes).await).await;
+        let (level, lines) = said(async |output| helper.compression("LEVEL", output).await).await;
         assert_eq!(level, Compression::Default);
         assert!(lines[0].contains("compression level \"best\" is invalid"));
-        let (path, lines) = said(async |notes| {
+        let (path, lines) = said(async |output| {
             let paths = ["a/$(id)".to_owned()];
-            helper.expanded_paths(&paths, notes).await
+            helper.expanded_paths(&paths, output).await
         })
         .await;
         assert_eq!(path, ["a/$(id)"]);

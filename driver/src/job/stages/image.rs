@@ -1,13 +1,12 @@
 //! The job's image: this host's or a registry's, and what the trace says of it (gitlab-runner, wire §5.2).
 
-use tokio::sync::mpsc;
-
-use super::io::{StageIo, StageOut, StageOutput};
+use super::io::StageIo;
 use crate::guest::RootImage;
 use crate::job::context::{JobContext, system};
 use crate::job::order::StageFailure;
 use vk_oci::{PullEvent, PullPolicy, PullRequest};
 use vk_text::chain;
+use vk_trace::Output;
 
 /// What a job gets that names no policy, where the operator names none (gitlab-runner, wire §5.2).
 const DEFAULT_POLICY: PullPolicy = PullPolicy::Always;
@@ -22,32 +21,20 @@ pub(super) async fn find(
     io: &mut StageIo,
 ) -> Result<RootImage, StageFailure> {
     let request = request(context, name);
-    let (told, mut to_tell) = mpsc::unbounded_channel();
     let progress = |event: PullEvent<'_>| {
         if let Some(line) = line(name, &event) {
-            // The other end outlives the pull.
-            let _ = told.send(line);
+            io.output.send_now(line);
         }
     };
-    let find = RootImage::find(&context.host, &request, &progress);
-    tokio::pin!(find);
-    let found = loop {
-        tokio::select! {
-            biased;
-            line = to_tell.recv() => {
-                if let Some(line) = line {
-                    io.out.send(line).await;
-                }
-            }
-            found = &mut find => break found,
-            _ = io.stop.stopped() => return Err(system("the image's pull was stopped".to_owned())),
-        }
+    let image = tokio::select! {
+        found = RootImage::find(&context.host, &request, &progress) => found,
+        _ = io.stop.stopped() => return Err(system("the image's pull was stopped".to_owned())),
     };
-    while let Ok(line) = to_tell.try_recv() {
-        io.out.send(line).await;
+    let image = image.map_err(|error| StageFailure::new(error.failure(), chain(&error)))?;
+    if let Some(digest) = image.digest() {
+        let line = format!("Using image {} with digest {digest} ...", image.name());
+        io.output.send(Output::Own(line)).await;
     }
-    let image = found.map_err(|error| StageFailure::new(error.failure(), chain(&error)))?;
-    tell_digest(&image, &io.out).await;
     Ok(image)
 }
 
@@ -67,16 +54,9 @@ fn request(context: &JobContext, name: &str) -> PullRequest {
     }
 }
 
-async fn tell_digest(image: &RootImage, out: &StageOut) {
-    if let Some(digest) = image.digest() {
-        let line = format!("Using image {} with digest {digest} ...", image.name());
-        out.send(StageOutput::Own(line)).await;
-    }
-}
-
 /// What the trace says of an event: GitLab Runner's words where it has some.
-fn line(image: &str, event: &PullEvent<'_>) -> Option<StageOutput> {
-    let own = |line: String| Some(StageOutput::Own(line));
+fn line(image: &str, event: &PullEvent<'_>) -> Option<Output> {
+    let own = |line: String| Some(Output::Own(line));
     match event {
         PullEvent::Policies(policies) => {
             let names: Vec<_> = policies.iter().map(|policy| policy.name()).collect();
@@ -91,7 +71,7 @@ fn line(image: &str, event: &PullEvent<'_>) -> Option<StageOutput> {
         PullEvent::Login { source } => {
             own(format!("Authenticating with credentials from {source}"))
         }
-        PullEvent::Warning(text) => Some(StageOutput::Warning((*text).to_owned())),
+        PullEvent::Warning(text) => Some(Output::Warning((*text).to_owned())),
         PullEvent::Pulling { platform: None, .. } => {
             own(format!("Pulling docker image {image} ..."))
         }
@@ -112,7 +92,7 @@ fn line(image: &str, event: &PullEvent<'_>) -> Option<StageOutput> {
             let (count, mib) = (layers.len(), bytes >> 20);
             own(format!("Downloading {count} layers, {mib} MiB ..."))
         }
-        PullEvent::Failed { policy, cause } => Some(StageOutput::Warning(format!(
+        PullEvent::Failed { policy, cause } => Some(Output::Warning(format!(
             "Failed to pull image with policy \"{policy}\": {}",
             chain(*cause)
         ))),
@@ -143,11 +123,11 @@ mod tests {
         assert_eq!(
             lines.map(Option::unwrap),
             [
-                StageOutput::Own(
+                Output::Own(
                     "Using effective pull policy of [always never] for container a:1".into()
                 ),
-                StageOutput::Own("Attempt #2: Trying \"never\" pull policy".into()),
-                StageOutput::Own(
+                Output::Own("Attempt #2: Trying \"never\" pull policy".into()),
+                Output::Own(
                     "Using locally found image version due to \"if-not-present\" pull policy"
                         .into()
                 ),

@@ -3,30 +3,43 @@
 use std::sync::Arc;
 
 use super::image;
-use super::io::{StageIo, StageOutput};
-use crate::guest::VmSize;
+use super::io::StageIo;
+use super::{Made, StageEnd};
 use crate::guest::{Guest, GuestSpec};
 use crate::host::DEFAULT_IMAGE;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::image_process::ImageProcess;
 use crate::job::order::StageFailure;
+use crate::job::session::Booted;
 use vk_agent_client::FailureKind;
 use vk_text::chain;
+use vk_trace::Output;
 
-/// Runs the stage.
-pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<(), StageFailure> {
+/// Runs the stage. The guest is there even if what follows its boot fails: it ends with the job.
+pub(super) async fn run(context: &JobContext, mut io: StageIo) -> StageEnd {
+    let booted = match boot(context, &mut io).await {
+        Ok(booted) => booted,
+        Err(failure) => return Err(failure).into(),
+    };
+    StageEnd {
+        result: make_folders(context, &booted.guest, &booted.process).await,
+        made: Made::Guest(booted),
+        artifacts: Vec::new(),
+    }
+}
+
+async fn boot(context: &JobContext, io: &mut StageIo) -> Result<Booted, StageFailure> {
     refuse_services(context)?;
-    let size = context
-        .size_request()?
-        .within(context.host.limits())
-        .map_err(|error| configuration(error.to_string()))?;
+    let size = context.size()?;
     let name = image_name(context);
-    let VmSize { cpus, memory_mib } = size;
     let line = format!(
-        "Using vk executor with image {name}, {cpus} vCPUs, {memory_mib} MiB of memory ..."
+        "Using {} executor with image {name}, {} vCPUs, {} MiB of memory ...",
+        context.host.texts().executor,
+        size.cpus,
+        size.memory_mib
     );
-    io.out.send(StageOutput::Own(line)).await;
-    let image = image::find(context, &name, &mut io).await?;
+    io.output.send(Output::Own(line)).await;
+    let image = image::find(context, &name, io).await?;
     let process = ImageProcess::new(
         image.defaults().clone(),
         context.job.image.as_ref(),
@@ -37,15 +50,12 @@ pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<()
         size,
         hostname: hostname(context),
     };
-    let booted = tokio::select! {
+    let guest = tokio::select! {
         booted = Guest::boot(&context.host, spec) => booted,
         _ = io.stop.stopped() => return Err(system("the VM was stopped while it booted".to_owned())),
     };
-    let guest = Arc::new(booted.map_err(|error| system(chain(&error)))?);
-    context.guest_is_up(Arc::clone(&guest));
-    make_folders(context, &guest, &process).await?;
-    context.process_is(process);
-    Ok(())
+    let guest = Arc::new(guest.map_err(|error| system(chain(&error)))?);
+    Ok(Booted { guest, process })
 }
 
 /// Makes the folders that must be there before the first script: the job's, for a user who could not make them, and

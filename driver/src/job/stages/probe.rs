@@ -1,10 +1,12 @@
 //! What the job's image has: looked at once, before the first script.
 
 use super::io::StageIo;
-use crate::guest::Guest;
-use crate::job::context::{ImageShell, ImageTools, JobContext, configuration, system};
+use super::{Made, Moment, StageEnd, script};
+use crate::job::context::{JobContext, configuration, system};
 use crate::job::order::StageFailure;
 use crate::job::script::Shell;
+use crate::job::session::{Booted, ImageShell, ImageTools};
+use crate::job::stage::Stage;
 use vk_agent_client::{AgentError, ExecEvent, FailureKind, Stdin};
 use vk_text::chain;
 
@@ -40,25 +42,38 @@ const fn shell(dialect: Shell, program: &'static str) -> ImageShell {
 /// Bytes of the answer that are looked at: the longest true one is short.
 const ANSWER_LIMIT: usize = 64;
 
-/// Finds the shell that will read scripts, and whether there is git.
+/// Runs the stage: finds the shell that will read scripts, and whether there is git; then its script.
+pub(super) async fn run(
+    context: &JobContext,
+    booted: &Booted,
+    moment: Moment,
+    mut io: StageIo,
+) -> StageEnd {
+    let tools = match find_tools(booted, &mut io).await {
+        Ok(tools) => tools,
+        Err(failure) => return Err(failure).into(),
+    };
+    let session = booted.with(tools);
+    StageEnd {
+        result: script::run_stage(context, &session, &Stage::PrepareScript, moment, io).await,
+        made: Made::Session(session),
+        artifacts: Vec::new(),
+    }
+}
+
+/// What the image has.
 ///
 /// # Errors
 ///
 /// If the guest cannot be asked, or the image does not know the user whom the job is to run as.
-pub(super) async fn run(context: &JobContext, io: &mut StageIo) -> Result<(), StageFailure> {
-    let guest = context
-        .guest()
-        .ok_or_else(|| system("there is no VM to look into".to_owned()))?;
+async fn find_tools(booted: &Booted, io: &mut StageIo) -> Result<ImageTools, StageFailure> {
     for asked in ASKED {
         let answer = tokio::select! {
-            answer = ask(context, &guest, asked.program) => answer,
+            answer = ask(booted, asked.program) => answer,
             _ = io.stop.stopped() => return Err(system("the shell was stopped".to_owned())),
         };
         match answer {
-            Ok(answer) => {
-                context.image_has(tools(&answer, asked));
-                return Ok(());
-            }
+            Ok(answer) => return Ok(tools(&answer, asked)),
             Err(error) if is_missing(&error) => {}
             Err(error) if error.kind() == Some(FailureKind::UnknownUser) => {
                 return Err(configuration(chain(&error)));
@@ -66,17 +81,16 @@ pub(super) async fn run(context: &JobContext, io: &mut StageIo) -> Result<(), St
             Err(error) => return Err(system(chain(&error))),
         }
     }
-    context.image_has(ImageTools {
+    Ok(ImageTools {
         shell: None,
         has_git: false,
-    });
-    Ok(())
+    })
 }
 
-async fn ask(context: &JobContext, guest: &Guest, shell: &str) -> Result<Vec<u8>, AgentError> {
+async fn ask(booted: &Booted, shell: &str) -> Result<Vec<u8>, AgentError> {
     let argv = [shell, "-c", QUESTION].map(str::to_owned).to_vec();
-    let request = context.process().plain(argv);
-    let mut exec = guest.agent().exec(request, Stdin::None).await?;
+    let request = booted.process.plain(argv);
+    let mut exec = booted.guest.agent().exec(request, Stdin::None).await?;
     let mut answer = Vec::new();
     loop {
         match exec.next_event().await? {

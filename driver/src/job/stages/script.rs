@@ -1,23 +1,21 @@
 //! Stages whose work is a script in the guest's shell (gitlab-runner, build §2.10).
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tokio::sync::{mpsc, watch};
 use vk_agent_proto::{FrameError, Kind, MAX_CONTROL};
 
 use super::Moment;
-use super::io::{StageIo, StageOutput};
+use super::io::StageIo;
 use super::prepare::hostname;
 use crate::guest::Guest;
-use crate::job::context::{ImageShell, JobContext, configuration, system};
+use crate::job::context::{JobContext, configuration, system};
 use crate::job::order::{STOP_GRACE, StageFailure, StopMode};
 use crate::job::script::stage_script;
+use crate::job::session::{ImageShell, Session};
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
 use vk_agent_client::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
 use vk_text::chain;
-use vk_transfer::Notes;
+use vk_trace::{Output, OutputSender};
 
 /// What GitLab Runner's Docker executor prints for an image without a shell (gitlab-runner, build §2.10).
 const NO_SHELL: &str = "shell not found\n";
@@ -29,24 +27,25 @@ const NOT_EXECUTABLE: i32 = 126;
 /// Runs the script of `stage`.
 pub(super) async fn run_stage(
     context: &JobContext,
+    session: &Session,
     stage: &Stage,
     moment: Moment,
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
     let environment = context.environment_at(moment.status);
-    let script = stage_script(stage, &context.script(&environment))
+    let script = stage_script(stage, &context.script(&environment, session.tools))
         .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?;
     let Some(script) = script else {
         return Ok(());
     };
-    match (stage, context.tools().shell) {
+    match (stage, session.tools.shell) {
         (Stage::Step(_) | Stage::AfterScript, shell) => {
-            step(context, &environment, shell, script, &mut io).await
+            step(session, &environment, shell, script, &mut io).await
         }
-        (_, Some(_)) => run(context, script, &mut io).await,
+        (_, Some(_)) => run(session, script, &mut io).await,
         // In an image without a shell only an entry point can do something.
         (Stage::PrepareScript, None) => {
-            say_place(context, &io).await;
+            tell_place(context, &io.output).await;
             Ok(())
         }
         (_, None) => Ok(()),
@@ -55,89 +54,48 @@ pub(super) async fn run_stage(
 
 /// Runs `script`, which is none of a step, in the guest: output to the trace, a non-zero exit as a failure.
 pub(super) async fn run(
-    context: &JobContext,
+    session: &Session,
     script: String,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
-    let Some(shell) = context.tools().shell else {
-        return no_shell(io).await;
+    let Some(shell) = session.tools.shell else {
+        return no_shell(&io.output).await;
     };
-    let request = context.process().plain(vec![shell.program.to_owned()]);
-    let guest = guest(context)?;
-    run_in(&guest, request, script, io).await
-}
-
-/// As [`run`], for a stage whose output goes through `notes`.
-pub(super) async fn run_noting(
-    context: &JobContext,
-    script: String,
-    notes: &Notes,
-) -> Result<(), StageFailure> {
-    let (sender, mut output) = mpsc::channel(1);
-    // Stopped by being dropped, as all of such a stage.
-    let (_stop, stopped) = watch::channel(None);
-    let mut io = StageIo::new(sender, stopped);
-    let work = async {
-        let result = run(context, script, &mut io).await;
-        drop(io);
-        result
-    };
-    let hand_on = async {
-        while let Some(output) = output.recv().await {
-            match output {
-                StageOutput::Stdout(bytes) => notes.out(lossy(&bytes)).await,
-                StageOutput::Stderr(bytes) => notes.err(lossy(&bytes)).await,
-                StageOutput::Own(text) => notes.out(format!("{text}\n")).await,
-                StageOutput::Warning(text) => notes.warning(&text).await,
-            }
-        }
-    };
-    tokio::join!(work, hand_on).0
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    let request = session.process.plain(vec![shell.program.to_owned()]);
+    run_in(&session.guest, request, script, io).await
 }
 
 /// Runs the script of a step: through the image's entry point, where it has one.
 async fn step(
-    context: &JobContext,
+    session: &Session,
     environment: &JobEnvironment,
     shell: Option<ImageShell>,
     script: String,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
-    let process = context.process();
+    let process = &session.process;
     if shell.is_none() && !process.has_entrypoint() {
-        return no_shell(io).await;
+        return no_shell(&io.output).await;
     }
     let program = shell.map_or("sh", |shell| shell.program);
     let request = process.step(program, environment.variables());
-    let guest = guest(context)?;
-    run_in(&guest, request, script, io).await
+    run_in(&session.guest, request, script, io).await
 }
 
-fn guest(context: &JobContext) -> Result<Arc<Guest>, StageFailure> {
-    context
-        .guest()
-        .ok_or_else(|| system("there is no VM to run the script in".to_owned()))
-}
-
-async fn no_shell(io: &StageIo) -> Result<(), StageFailure> {
-    let line = Bytes::from_static(NO_SHELL.as_bytes());
-    io.out.send(StageOutput::Stdout(line)).await;
+async fn no_shell(output: &OutputSender) -> Result<(), StageFailure> {
+    output.out(NO_SHELL).await;
     Err(StageFailure::exit(1))
 }
 
 /// The line of `prepare_script`, where no shell can print it (gitlab-runner, build §2.5).
-async fn say_place(context: &JobContext, io: &StageIo) {
+async fn tell_place(context: &JobContext, output: &OutputSender) {
     let via = context.host.name().map(|name| format!(" via {name}"));
     let line = format!(
         "Running on {}{}...\n",
         hostname(context),
         via.unwrap_or_default()
     );
-    io.out.send(StageOutput::Stdout(line.into())).await;
+    output.out(line).await;
 }
 
 async fn run_in(
@@ -165,21 +123,20 @@ async fn run_in(
                 }
                 continue;
             }
-            () = io.out.send_held(&mut held), if held.is_some() => continue,
+            () = io.output.send_held(&mut held), if held.is_some() => continue,
             event = exec.next_event(), if held.is_none() => event,
         };
         let event = match event {
             Ok(event) => event,
-            Err(error) => return not_started(&error, io).await,
+            Err(error) => return not_started(&error, &io.output).await,
         };
         match event {
-            ExecEvent::Stdout(bytes) => held = Some(StageOutput::Stdout(bytes)),
-            ExecEvent::Stderr(bytes) => held = Some(StageOutput::Stderr(bytes)),
+            ExecEvent::Stdout(bytes) => held = Some(Output::Stdout(bytes).now()),
+            ExecEvent::Stderr(bytes) => held = Some(Output::Stderr(bytes).now()),
             ExecEvent::Exited(exited) => {
                 if exited.oom_kills > 0 {
-                    io.out
-                        .send(StageOutput::Warning(out_of_memory(exited.oom_kills)))
-                        .await;
+                    let text = out_of_memory(exited.oom_kills);
+                    io.output.send(Output::Warning(text)).await;
                 }
                 return exit(exited.status.shell_code());
             }
@@ -208,7 +165,7 @@ fn not_asked(error: &AgentError) -> StageFailure {
 
 /// What a command that did not start, or was lost, means for the stage. A program of the image that is not there is
 /// the job's affair: it ends as in a shell.
-async fn not_started(error: &AgentError, io: &StageIo) -> Result<(), StageFailure> {
+async fn not_started(error: &AgentError, output: &OutputSender) -> Result<(), StageFailure> {
     let code = match error.kind() {
         Some(FailureKind::CommandNotFound) => NOT_FOUND,
         Some(FailureKind::NotExecutable) => NOT_EXECUTABLE,
@@ -216,7 +173,7 @@ async fn not_started(error: &AgentError, io: &StageIo) -> Result<(), StageFailur
         _ => return Err(system(chain(error))),
     };
     let line = format!("{}\n", chain(error));
-    io.out.send(StageOutput::Stderr(line.into())).await;
+    output.err(line).await;
     Err(StageFailure::exit(code))
 }
 

@@ -1,21 +1,17 @@
 //! `get_sources`: hooks in the guest around the checkout on the host, whose tree is streamed in.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use bytes::Bytes;
-use tokio::sync::Notify;
 use vk_hub_proto::job::{Failure, HookName};
 
 use super::Moment;
-use super::io::{StageIo, StageOut, StageOutput};
+use super::io::StageIo;
 use super::script;
 use vk_agent_proto::FailureKind;
 
-use crate::guest::SCRATCH_BYTES;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;
 use crate::job::script::hook_script;
+use crate::job::session::Session;
 use crate::job::settings::{GitStrategy, Settings, SubmoduleStrategy};
 use crate::job::variables::JobEnvironment;
 use vk_agent_client::{AgentError, PutTreeRequest};
@@ -24,28 +20,28 @@ use vk_sources::{
     Strategy, Stream, Submodules, checkout, guest_files, tar_stream,
 };
 use vk_text::chain;
-
-/// Most bytes of lines that are kept for a trace that is behind, whatever its own limit.
-const MAX_LINES: u64 = 16 << 20;
+use vk_trace::Output;
 
 /// Runs the stage.
 pub(super) async fn run(
     context: &JobContext,
+    session: &Session,
     moment: Moment,
     mut io: StageIo,
 ) -> Result<(), StageFailure> {
     let environment = context.environment_at(moment.status);
     hook(
         context,
+        session,
         &environment,
         HookName::PreGetSourcesScript,
         &mut io,
     )
     .await?;
     go_on(&io)?;
-    let (tree, files) = check_out(context, &environment, moment, &mut io).await?;
+    let (tree, files) = check_out(context, session, &environment, moment, &mut io).await?;
     go_on(&io)?;
-    put(context, &environment, &tree, files, &mut io).await?;
+    put(session, &environment, &tree, files, &mut io).await?;
     if let Err(error) = tree.remove().await {
         tracing::warn!(
             error = chain(&error),
@@ -55,6 +51,7 @@ pub(super) async fn run(
     go_on(&io)?;
     hook(
         context,
+        session,
         &environment,
         HookName::PostGetSourcesScript,
         &mut io,
@@ -72,28 +69,27 @@ fn go_on(io: &StageIo) -> Result<(), StageFailure> {
 
 async fn hook(
     context: &JobContext,
+    session: &Session,
     environment: &JobEnvironment,
     name: HookName,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
-    let script = hook_script(name, &context.script(environment))
+    let script = hook_script(name, &context.script(environment, session.tools))
         .map_err(|error| StageFailure::new(error.failure(), error.to_string()))?;
     match script {
-        Some(script) => script::run(context, script, io).await,
+        Some(script) => script::run(session, script, io).await,
         None => Ok(()),
     }
 }
 
 async fn check_out(
     context: &JobContext,
+    session: &Session,
     environment: &JobEnvironment,
     moment: Moment,
     io: &mut StageIo,
 ) -> Result<(Checkout, Vec<u8>), StageFailure> {
     let settings = environment.settings();
-    let work_dir = context
-        .work_dir()
-        .ok_or_else(|| system("there is no folder to check out in".into()))?;
     let correlation_id = environment
         .is_on(FeatureFlag::GitalyCorrelationId)
         .then_some(context.correlation_id.as_str());
@@ -121,28 +117,21 @@ async fn check_out(
         correlation_id,
         environment: &environment_of_host,
         user_agent: &context.host.texts().user_agent,
-        work_dir: &work_dir,
+        work_dir: session.guest.work_dir(),
         guest_project_dir: &dirs.project,
         guest_config: Some(&guest_config),
         cache: Some(&cache),
-        max_tree_bytes: SCRATCH_BYTES,
+        max_tree_bytes: session.guest.size().scratch_bytes,
         max_alloc_bytes: CheckoutRequest::MAX_ALLOC_BYTES,
         stall_after: CheckoutRequest::STALL_AFTER,
     };
 
-    let lines = Lines::new(job.trace.limit_bytes.min(MAX_LINES));
-    let mut take = |line: SourceLine| lines.push(&line);
-    let StageIo { out, stop } = io;
+    let StageIo { output, stop } = io;
+    let mut lines = |line: SourceLine| output.send_now(output_of(line));
     let stopped = async {
         stop.stopped().await;
     };
-    // Both to their end: lines on their way to a trace that is behind must not get lost.
-    let work = async {
-        let result = checkout(&request, &mut take, stopped).await;
-        lines.finish();
-        result
-    };
-    let (result, ()) = tokio::join!(work, lines.forward(out));
+    let result = checkout(&request, &mut lines, stopped).await;
     let tree = result.map_err(|error| failure(&error))?;
     let ca_file = format!("{}/CI_SERVER_TLS_CA_FILE", dirs.tmp);
     let ca_file = job.server_ca_pem.is_some().then_some(ca_file.as_str());
@@ -216,18 +205,15 @@ fn ssh_server(environment: &JobEnvironment) -> SshServer<'_> {
 
 /// Puts the tree and, beside it, the files of the job's own git into the guest.
 async fn put(
-    context: &JobContext,
+    session: &Session,
     environment: &JobEnvironment,
     tree: &Checkout,
     files: Vec<u8>,
     io: &mut StageIo,
 ) -> Result<(), StageFailure> {
-    let guest = context
-        .guest()
-        .ok_or_else(|| system("there is no VM to put the sources into".to_owned()))?;
+    let Session { guest, process, .. } = session;
     let strategy = environment.settings().strategy;
     let put = async {
-        let process = context.process();
         let put_request = |dest, wipe| put_request(dest, wipe, process.user());
         let project = put_request(&environment.dirs().project, strategy != GitStrategy::None);
         let tree = guest
@@ -241,18 +227,18 @@ async fn put(
         tokio::try_join!(tree, files).map(|_| ())
     };
     tokio::select! {
-        put = put => put.map_err(|error| put_failure(&error)),
+        put = put => put.map_err(|error| put_failure(&error, guest.size().scratch_bytes)),
         _ = io.stop.stopped() => Err(system("the sources were stopped on their way in".into())),
     }
 }
 
 /// A disk that the sources fill is the job's affair, not the system's.
-fn put_failure(error: &AgentError) -> StageFailure {
+fn put_failure(error: &AgentError, scratch_bytes: u64) -> StageFailure {
     if error.kind() == Some(FailureKind::DiskFull) {
         return configuration(format!(
             "the sources fill the job's scratch disk of {} GiB: fetch less of them (GIT_DEPTH, \
              GIT_LFS_SKIP_SMUDGE, GIT_SUBMODULE_STRATEGY): {}",
-            SCRATCH_BYTES >> 30,
+            scratch_bytes >> 30,
             chain(error)
         ));
     }
@@ -268,85 +254,13 @@ fn put_request(dest: &str, wipe: bool, owner: Option<&str>) -> PutTreeRequest {
     }
 }
 
-/// Lines of a checkout on their way to the trace. They come from a callback that cannot wait, so their sum is
-/// bounded: behind the trace's limit nobody would see them.
-struct Lines {
-    waiting: Mutex<Waiting>,
-    arrived: Notify,
-    /// Bytes of all lines together, those sent on too.
-    limit: u64,
-}
-
-#[derive(Default)]
-struct Waiting {
-    /// Lines of one stream that follow each other are together: many short ones cost what their text does.
-    texts: Vec<(Stream, Vec<u8>)>,
-    /// Of all lines so far, those sent on too.
-    bytes: u64,
-    is_finished: bool,
-}
-
-impl Waiting {
-    fn push(&mut self, line: &SourceLine) {
-        self.bytes += line.text.len() as u64 + u64::from(line.ends);
-        if self.texts.last().map(|(stream, _)| *stream) != Some(line.stream) {
-            self.texts.push((line.stream, Vec::new()));
-        }
-        if let Some((_, text)) = self.texts.last_mut() {
-            text.extend_from_slice(&line.text);
-            text.extend(line.ends.then_some(b'\n'));
-        }
-    }
-}
-
-impl Lines {
-    fn new(limit: u64) -> Arc<Self> {
-        let waiting = Mutex::new(Waiting::default());
-        Arc::new(Self {
-            waiting,
-            arrived: Notify::new(),
-            limit,
-        })
-    }
-
-    fn push(&self, line: &SourceLine) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.bytes <= self.limit {
-            waiting.push(line);
-        }
-        self.arrived.notify_one();
-    }
-
-    /// No more lines will come.
-    fn finish(&self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.is_finished = true;
-        self.arrived.notify_one();
-    }
-
-    /// What waits, and whether it is the last.
-    fn take(&self) -> (Vec<(Stream, Vec<u8>)>, bool) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut waiting.texts), waiting.is_finished)
-    }
-
-    /// Sends lines as they come, to the last.
-    async fn forward(&self, out: &StageOut) {
-        loop {
-            let (texts, is_finished) = self.take();
-            for (stream, text) in texts {
-                let text = Bytes::from(text);
-                out.send(match stream {
-                    Stream::Out => StageOutput::Stdout(text),
-                    Stream::Err => StageOutput::Stderr(text),
-                })
-                .await;
-            }
-            if is_finished {
-                return;
-            }
-            self.arrived.notified().await;
-        }
+/// A line of a checkout as output of the stage.
+fn output_of(line: SourceLine) -> Output {
+    let mut text = line.text;
+    text.extend(line.ends.then_some(b'\n'));
+    match line.stream {
+        Stream::Out => Output::Stdout(text.into()),
+        Stream::Err => Output::Stderr(text.into()),
     }
 }
 
@@ -358,41 +272,13 @@ mod tests {
     use vk_agent_client::Operation;
     use vk_trace::{StreamKind, Trace, TraceConfig};
 
-    fn line(stream: Stream, text: &str) -> SourceLine {
-        SourceLine {
-            stream,
-            text: text.into(),
-            ends: true,
-        }
-    }
-
-    #[test]
-    fn lines_stay_in_order_and_those_of_one_stream_go_together() {
-        let lines = Lines::new(1000);
-        for (stream, text) in [
-            (Stream::Out, "a"),
-            (Stream::Err, ""),
-            (Stream::Err, "b"),
-            (Stream::Out, "c"),
-        ] {
-            lines.push(&line(stream, text));
-        }
-
-        let expected = [
-            (Stream::Out, b"a\n".to_vec()),
-            (Stream::Err, b"\nb\n".to_vec()),
-            (Stream::Out, b"c\n".to_vec()),
-        ];
-        assert_eq!(lines.take().0, expected);
-        assert_eq!(lines.take().0, []);
-    }
-
     fn failed(kind: FailureKind) -> StageFailure {
-        put_failure(&AgentError::Failed {
+        let error = AgentError::Failed {
             operation: Operation::PutTree("/builds/g/p".into()),
             kind,
             message: "no space left".into(),
-        })
+        };
+        put_failure(&error, 16 << 30)
     }
 
     #[test]
@@ -410,16 +296,10 @@ mod tests {
         let secret = "s3cr3t-4711";
         for cut in 0..=secret.len() {
             let (head, tail) = secret.split_at(cut);
-            let lines = Lines::new(1 << 20);
-            for (text, ends) in [
+            let pieces = [
                 (format!("{}{head}", "x".repeat(8000)), false),
                 (tail.into(), true),
-            ] {
-                lines.push(&SourceLine {
-                    ends,
-                    ..line(Stream::Err, &text)
-                });
-            }
+            ];
             let mut trace = Trace::new(TraceConfig {
                 secrets: vec![secret.into()],
                 token_prefixes: Vec::new(),
@@ -429,7 +309,14 @@ mod tests {
             });
             let now = SystemTime::UNIX_EPOCH;
             let stream = trace.open(1, StreamKind::Err);
-            for (_, text) in lines.take().0 {
+            for (text, ends) in pieces {
+                let Output::Stderr(text) = output_of(SourceLine {
+                    stream: Stream::Err,
+                    text: text.into(),
+                    ends,
+                }) else {
+                    panic!("another stream")
+                };
                 trace.write(&stream, now, &text);
             }
             trace.close(stream, now);
@@ -437,41 +324,5 @@ mod tests {
             let shown = String::from_utf8_lossy(trace.output()).into_owned();
             assert_eq!(shown, format!("{}[MASKED]\n", "x".repeat(8000)), "{cut}");
         }
-    }
-
-    #[tokio::test]
-    async fn no_line_is_lost_when_the_checkout_ends_while_the_trace_is_behind() {
-        let lines = Lines::new(1000);
-        let (sender, mut trace) = tokio::sync::mpsc::channel(1);
-        let io = StageIo::new(sender, tokio::sync::watch::channel(None).1);
-        for text in ["a", "b", "c"] {
-            lines.push(&line(Stream::Out, text));
-            lines.push(&line(Stream::Err, text));
-        }
-        lines.finish();
-        let read = async {
-            let mut count = 0;
-            while count < 6 && trace.recv().await.is_some() {
-                count += 1;
-            }
-            count
-        };
-
-        let ((), count) = tokio::join!(lines.forward(&io.out), read);
-
-        assert_eq!(count, 6);
-    }
-
-    #[test]
-    fn a_server_that_never_stops_talking_is_cut_off_behind_the_trace_s_limit() {
-        let lines = Lines::new(100);
-        let mut sum = 0;
-        for _ in 0..1000 {
-            lines.push(&line(Stream::Err, "remote: x"));
-            let (taken, _) = lines.take();
-            sum += taken.iter().map(|(_, text)| text.len()).sum::<usize>();
-        }
-
-        assert_eq!(sum, 110);
     }
 }

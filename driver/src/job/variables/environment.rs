@@ -43,9 +43,10 @@ impl JobStatus {
     }
 }
 
-/// What the host adds to a job's variables.
-#[derive(Clone, Debug)]
-pub(crate) struct HostContext {
+/// A job's place among the jobs of its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Slot {
     /// Folder in the guest that holds all projects, an absolute path (`CI_BUILDS_DIR`).
     pub builds_dir: String,
     /// Lowest number free among the host's running jobs (`CI_CONCURRENT_ID`).
@@ -54,7 +55,23 @@ pub(crate) struct HostContext {
     pub concurrent_project_id: u32,
 }
 
-impl Default for HostContext {
+impl Slot {
+    /// The place with these numbers; `builds_dir` is a folder in the guest, an absolute path.
+    #[must_use]
+    pub fn new(
+        builds_dir: impl Into<String>,
+        concurrent_id: u32,
+        concurrent_project_id: u32,
+    ) -> Self {
+        Self {
+            builds_dir: builds_dir.into(),
+            concurrent_id,
+            concurrent_project_id,
+        }
+    }
+}
+
+impl Default for Slot {
     /// `/builds`, and the only job of its host.
     fn default() -> Self {
         Self {
@@ -70,7 +87,7 @@ impl Default for HostContext {
 /// Its [`Debug`] output carries secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct JobEnvironment {
-    host: HostContext,
+    host: Slot,
     dirs: JobDirs,
     flags: FeatureFlags,
     settings: Settings,
@@ -84,7 +101,7 @@ impl JobEnvironment {
     /// # Errors
     ///
     /// When the job asks for a project folder that it may not have.
-    pub(crate) fn new(job: &CiJob, host: HostContext) -> Result<Self, DirsError> {
+    pub(crate) fn new(job: &CiJob, host: Slot) -> Result<Self, DirsError> {
         // Settings may refer to CI_BUILDS_DIR, but the project's folder follows from them.
         let early = variables(job, &host, None, JobStatus::Running);
         let with_job_flags = early.iter().chain(job.variables.iter()).cloned();
@@ -206,7 +223,7 @@ fn secrets(variables: &Variables, job: &CiJob) -> Vec<String> {
 /// The list of gitlab-runner, build §4.1, unexpanded; without flags and folders while these are not known.
 fn variables(
     job: &CiJob,
-    host: &HostContext,
+    host: &Slot,
     resolved: Option<(&FeatureFlags, &JobDirs)>,
     status: JobStatus,
 ) -> Variables {
@@ -307,7 +324,7 @@ mod tests {
     use vk_hub_proto::job::{Dependency, Image, RegistryCredential};
 
     fn environment(job: &CiJob) -> JobEnvironment {
-        JobEnvironment::new(job, HostContext::default()).unwrap()
+        JobEnvironment::new(job, Slot::default()).unwrap()
     }
 
     fn with_variables(pairs: &[(&str, &str)]) -> CiJob {

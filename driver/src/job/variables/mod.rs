@@ -3,4 +3,5 @@
 mod dirs;
 mod environment;
 
-pub(crate) use environment::{HostContext, JobEnvironment, JobStatus, secrets_of_refused};
+pub use environment::Slot;
+pub(crate) use environment::{JobEnvironment, JobStatus, secrets_of_refused};

@@ -15,8 +15,8 @@ use super::api::{Api, ApiError};
 use super::multipart::Multipart;
 use super::redirect::{self, Hop, MAX_REDIRECTS, RedirectError};
 use super::retry;
-use crate::notes::Notes;
 use vk_http::{Proxies, root_cause};
+use vk_trace::OutputSender;
 use vk_trace::helper::Level;
 
 /// How long a connection may take to come about (gitlab-runner, wire §1.1: dial and TLS handshake).
@@ -75,6 +75,7 @@ pub enum CallError {
 }
 
 /// A client of one GitLab server.
+#[derive(Debug)]
 pub struct GitLab {
     http: reqwest::Client,
     pub(super) api: Api,
@@ -154,7 +155,7 @@ impl GitLab {
     pub(super) async fn call_with_retries(
         &self,
         call: &Call<'_>,
-        notes: &Notes,
+        output: &OutputSender,
     ) -> Result<Reply, CallError> {
         let mut attempt = 1;
         loop {
@@ -173,7 +174,7 @@ impl GitLab {
                 ("method", call.method.as_str()),
                 ("url", call.url.as_str()),
             ];
-            notes
+            output
                 .log(Level::Info, "Waiting before making the next call", &fields)
                 .await;
             tokio::time::sleep(pause).await;
@@ -190,12 +191,16 @@ impl GitLab {
     pub(super) async fn call_directly(
         &self,
         call: &Call<'_>,
-        notes: &Notes,
+        output: &OutputSender,
     ) -> Result<Reply, CallError> {
-        self.follow(call, Some(notes)).await
+        self.follow(call, Some(output)).await
     }
 
-    async fn follow(&self, call: &Call<'_>, direct: Option<&Notes>) -> Result<Reply, CallError> {
+    async fn follow(
+        &self,
+        call: &Call<'_>,
+        direct: Option<&OutputSender>,
+    ) -> Result<Reply, CallError> {
         let until = Instant::now() + REQUEST_LIMIT;
         let mut hop = Hop {
             url: call.url.clone(),
@@ -212,7 +217,7 @@ impl GitLab {
                 None => return Ok(Reply { response, until }),
                 Some(next) => {
                     let next = next?;
-                    if let Some(notes) = direct
+                    if let Some(output) = direct
                         && followed == 0
                         && matches!(
                             response.status(),
@@ -220,7 +225,7 @@ impl GitLab {
                         )
                     {
                         let host = next.url.host_str().unwrap_or_default();
-                        notes.info(&format!("Direct download from {host}")).await;
+                        output.info(&format!("Direct download from {host}")).await;
                     }
                     hop = Hop {
                         with_body: hop.with_body && next.with_body,

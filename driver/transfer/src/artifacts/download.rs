@@ -10,9 +10,9 @@ use reqwest::{Method, StatusCode};
 
 use super::client::{Call, CallError, ClientError, GitLab, Reply, Token};
 use crate::meter::Meter;
-use crate::notes::Notes;
 use crate::spool::{Spool, SpoolError, Spooled};
 use vk_http::Count;
+use vk_trace::OutputSender;
 use vk_trace::helper::Level;
 
 /// How often an archive is asked for.
@@ -25,6 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PREFIX: &str = "Downloading artifacts from coordinator...";
 
 /// An earlier job's archive.
+#[derive(Clone, Copy)]
 pub struct Download<'a> {
     /// That job.
     pub job_id: u64,
@@ -40,6 +41,7 @@ pub struct Download<'a> {
 
 /// Why there is no archive. The texts are those of GitLab Runner's last line.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DownloadError {
     /// GitLab has none, or does not say.
     #[error("file does not exist")]
@@ -59,6 +61,9 @@ pub enum DownloadError {
     /// GitLab cannot be asked.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Another store than GitLab says why.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl GitLab {
@@ -66,11 +71,11 @@ impl GitLab {
     ///
     /// # Errors
     ///
-    /// [`DownloadError`]; what GitLab answered is in the notes.
+    /// [`DownloadError`]; what GitLab answered is in the output.
     pub async fn download(
         &self,
         download: &Download<'_>,
-        notes: &Notes,
+        output: &OutputSender,
     ) -> Result<Spooled, DownloadError> {
         let token = Token::new(download.token)?;
         let mut spool = Spool::create(download.folder)?;
@@ -78,13 +83,13 @@ impl GitLab {
         loop {
             let direct = download.direct && tried == 1;
             match self
-                .download_once(download, &token, direct, &mut spool, notes)
+                .download_once(download, &token, direct, &mut spool, output)
                 .await
             {
                 Ok(()) => return Ok(spool.finish().await?),
                 Err(DownloadError::Failed) if tried < TRIES => {
                     let fields = [("error", "invalid argument")];
-                    notes.log(Level::Warning, "Retrying...", &fields).await;
+                    output.log(Level::Warning, "Retrying...", &fields).await;
                     tokio::time::sleep(PAUSE).await;
                     spool.clear().await?;
                     tried += 1;
@@ -100,7 +105,7 @@ impl GitLab {
         token: &Token,
         direct: bool,
         spool: &mut Spool,
-        notes: &Notes,
+        output: &OutputSender,
     ) -> Result<(), DownloadError> {
         let query: &[(&str, &str)] = if direct {
             &[("direct_download", "true")]
@@ -116,14 +121,14 @@ impl GitLab {
         };
         let id = download.job_id.to_string();
         let answer = if direct {
-            self.call_directly(&call, notes).await
+            self.call_directly(&call, output).await
         } else {
-            self.call_with_retries(&call, notes).await
+            self.call_with_retries(&call, output).await
         };
         let reply = match answer {
             Ok(reply) => reply,
             Err(error) => {
-                lost(&error, &id, notes).await;
+                lost(&error, &id, output).await;
                 return Err(match error {
                     CallError::Redirect(ref why) if why.is_refusal() => {
                         DownloadError::Refused(error)
@@ -146,21 +151,25 @@ impl GitLab {
                 every: download.meter,
                 total: reply.size(),
             };
-            match meter.run(&count, notes, keep(reply, spool, &count)).await {
+            match meter.run(&count, output, keep(reply, spool, &count)).await {
                 Ok(()) => {}
                 Err(Kept::Lost(error)) => {
-                    lost(&error, &id, notes).await;
+                    lost(&error, &id, output).await;
                     return Err(DownloadError::Failed);
                 }
                 Err(Kept::Spool(error)) => return Err(error.into()),
             }
             fields.push(("status", status.as_str()));
-            notes.log(level, &format!("{PREFIX} {word}"), &fields).await;
+            output
+                .log(level, &format!("{PREFIX} {word}"), &fields)
+                .await;
             return result;
         }
         let text = reply.text(&call, true).await;
         fields.push(("status", text.as_str()));
-        notes.log(level, &format!("{PREFIX} {word}"), &fields).await;
+        output
+            .log(level, &format!("{PREFIX} {word}"), &fields)
+            .await;
         result
     }
 }
@@ -179,10 +188,10 @@ async fn keep(mut reply: Reply, spool: &mut Spool, count: &Count) -> Result<(), 
     Ok(())
 }
 
-async fn lost(error: &CallError, id: &str, notes: &Notes) {
+async fn lost(error: &CallError, id: &str, output: &OutputSender) {
     let text = error.to_string();
     let fields = [("error", text.as_str()), ("id", id)];
-    notes
+    output
         .log(Level::Error, &format!("{PREFIX} error"), &fields)
         .await;
 }

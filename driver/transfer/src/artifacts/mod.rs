@@ -2,7 +2,7 @@
 //!
 //! `client` makes calls: it follows redirects by the rules of `redirect` and repeats them by those of `retry`; what an
 //! answer says is told by `answer`. `upload` and `download` decide what a call's outcome means, how often it is tried and
-//! what the trace says, each as gitlab-runner's helper does.
+//! what the trace says, each as gitlab-runner's helper does. `store` is what jobs use of it.
 
 mod answer;
 mod api;
@@ -12,6 +12,7 @@ mod multipart;
 mod name;
 mod redirect;
 mod retry;
+mod store;
 mod upload;
 
 pub use api::ApiError;
@@ -19,4 +20,5 @@ pub use client::{CallError, ClientError, GitLab};
 pub use download::{Download, DownloadError};
 pub use name::{file_name, format_name};
 pub use redirect::RedirectError;
+pub use store::{ArtifactStore, BoxFuture, GitLabArtifacts, KeptArtifacts};
 pub use upload::{Upload, UploadError};

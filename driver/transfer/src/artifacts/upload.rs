@@ -7,12 +7,13 @@ use reqwest::{Method, StatusCode};
 use super::client::{Call, CallError, ClientError, GitLab, Token};
 use super::multipart::Multipart;
 use crate::meter::Meter;
-use crate::notes::Notes;
 use crate::spool::Spooled;
 use vk_http::Count;
+use vk_trace::OutputSender;
 use vk_trace::helper::Level;
 
 /// An archive to upload, and what GitLab is to know of it.
+#[derive(Clone, Copy)]
 pub struct Upload<'a> {
     /// The job it belongs to.
     pub job_id: u64,
@@ -34,6 +35,7 @@ pub struct Upload<'a> {
 
 /// Why GitLab has no artifact now. The texts are those of GitLab Runner's last line.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum UploadError {
     /// The token does not open the job any more.
     #[error("permission denied")]
@@ -53,13 +55,21 @@ pub enum UploadError {
     /// GitLab cannot be asked.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// This host is at fault, and not the job or a server.
+    #[error("{0}")]
+    Host(String),
+    /// Another store than GitLab says why.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl UploadError {
     /// How often it is tried in all when it ends like this.
     fn tries(&self) -> u32 {
         match self {
-            Self::Forbidden | Self::TooLarge | Self::Client(_) => 1,
+            Self::Forbidden | Self::TooLarge | Self::Client(_) | Self::Host(_) | Self::Other(_) => {
+                1
+            }
             Self::Lost(CallError::Redirect(error)) if error.is_refusal() => 1,
             Self::Failed | Self::Lost(_) => 3,
             Self::Unavailable => 6,
@@ -80,8 +90,12 @@ impl GitLab {
     ///
     /// # Errors
     ///
-    /// [`UploadError`]; what GitLab answered is in the notes.
-    pub async fn upload(&self, upload: &Upload<'_>, notes: &Notes) -> Result<(), UploadError> {
+    /// [`UploadError`]; what GitLab answered is in the output.
+    pub async fn upload(
+        &self,
+        upload: &Upload<'_>,
+        output: &OutputSender,
+    ) -> Result<(), UploadError> {
         let token = Token::new(upload.token)?;
         let count = Count::default();
         let content = Multipart::new(upload.file, upload.file_name, count.clone());
@@ -92,8 +106,8 @@ impl GitLab {
         };
         let mut failed = 0;
         loop {
-            let once = self.upload_once(upload, &token, &content, notes);
-            let Err(error) = meter.run(&count, notes, once).await else {
+            let once = self.upload_once(upload, &token, &content, output);
+            let Err(error) = meter.run(&count, output, once).await else {
                 return Ok(());
             };
             failed += 1;
@@ -102,7 +116,7 @@ impl GitLab {
             }
             let text = error.to_string();
             let fields = [("context", "artifacts-uploader"), ("error", text.as_str())];
-            notes.log(Level::Warning, "Retrying...", &fields).await;
+            output.log(Level::Warning, "Retrying...", &fields).await;
             tokio::time::sleep(pause(failed)).await;
         }
     }
@@ -112,7 +126,7 @@ impl GitLab {
         upload: &Upload<'_>,
         token: &Token,
         content: &Multipart<'_>,
-        notes: &Notes,
+        output: &OutputSender,
     ) -> Result<(), UploadError> {
         let query = [
             ("artifact_format", upload.format),
@@ -131,12 +145,12 @@ impl GitLab {
             name => format!("Uploading artifacts as \"{name}\" to coordinator..."),
         };
         let id = upload.job_id.to_string();
-        let reply = match self.call_with_retries(&call, notes).await {
+        let reply = match self.call_with_retries(&call, output).await {
             Ok(reply) => reply,
             Err(error) => {
                 let text = error.to_string();
                 let fields = [("error", text.as_str()), ("id", id.as_str())];
-                notes
+                output
                     .log(Level::Error, &format!("{what} error"), &fields)
                     .await;
                 return Err(UploadError::Lost(error));
@@ -155,7 +169,7 @@ impl GitLab {
             ("id", id.as_str()),
             ("status", status.as_str()),
         ];
-        notes.log(level, &text, &fields).await;
+        output.log(level, &text, &fields).await;
         result
     }
 }

@@ -110,9 +110,9 @@ mod tests {
     use vk_hub_proto::job::Variable;
 
     use super::*;
-    use crate::caches::{CacheStore, Telling};
-    use crate::notes::Notes;
+    use crate::caches::{ProgressReporting, ProjectCaches};
     use crate::spool::Spool;
+    use vk_trace::output_channel;
 
     fn cache(raw_key: &str, key: &str) -> Cache {
         Cache {
@@ -229,10 +229,10 @@ mod tests {
     async fn f61_the_schemes_of_keys_never_mix() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cache");
-        let store = CacheStore::folder(root, 1 << 20, "ci-cache/h/7".to_owned(), false);
-        let (notes, _) = Notes::channel();
-        let telling = Telling {
-            notes: &notes,
+        let store = ProjectCaches::folder(root, 1 << 20, "ci-cache/h/7".to_owned(), false);
+        let (output, _) = output_channel();
+        let reporting = ProgressReporting {
+            output: &output,
             every: None,
         };
         let key = |hash| {
@@ -241,18 +241,18 @@ mod tests {
                 .unwrap()
         };
         for (content, hash) in [(b"plain", false), (b"other", true)] {
-            let found = store.fetch(&key(hash).stored, dir.path(), telling).await;
+            let found = store.fetch(&key(hash).stored, dir.path(), reporting).await;
             assert!(found.unwrap().is_none());
             let mut spool = Spool::create(dir.path()).unwrap();
             spool.write(content).await.unwrap();
             let archive = spool.finish().await.unwrap();
             store
-                .store(&key(hash).stored, archive, telling)
+                .store(&key(hash).stored, archive, reporting)
                 .await
                 .unwrap();
         }
         for (content, hash) in [(b"plain", false), (b"other", true)] {
-            let found = store.fetch(&key(hash).stored, dir.path(), telling).await;
+            let found = store.fetch(&key(hash).stored, dir.path(), reporting).await;
             let mut read = Vec::new();
             found
                 .unwrap()

@@ -13,5 +13,5 @@ mod store;
 pub use folder::FolderError;
 pub use manifest::ManifestError;
 pub use name::{NameError, repository, tag};
-pub use place::{CacheRegistry, CacheSettings, store_of_job};
-pub use store::{CacheArchive, CacheError, CacheStore, Stored, Telling};
+pub use place::{CacheRegistry, CacheSettings, caches_of_job};
+pub use store::{CacheArchive, CacheError, CacheStore, ProgressReporting, ProjectCaches, Stored};

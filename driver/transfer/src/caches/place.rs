@@ -8,7 +8,7 @@ use vk_oci::{Credential, ImageSettings, RegistryClient, RegistryOptions, Reposit
 use vk_text::chain;
 
 use super::name::repository;
-use super::store::CacheStore;
+use super::store::ProjectCaches;
 
 /// Limit on a request when the job's setting is none (gitlab-runner, wire §4.7).
 const DEFAULT_LIMIT_MINUTES: u64 = 10;
@@ -42,12 +42,12 @@ pub struct CacheSettings {
 /// # Errors
 ///
 /// A text says why there is none.
-pub async fn store_of_job(
+pub async fn caches_of_job(
     settings: &CacheSettings,
     images: &ImageSettings,
     job: &CiJob,
     limit_minutes: i64,
-) -> Result<CacheStore, String> {
+) -> Result<ProjectCaches, String> {
     let server = match job.server_url.as_str() {
         // A job written by hand.
         "" => "http://localhost",
@@ -57,8 +57,10 @@ pub async fn store_of_job(
     let protected = job.sources.protected;
     let Some(config) = &settings.registry else {
         let root = settings.folder.clone();
-        let max_bytes = CacheStore::MAX_FOLDER_BYTES;
-        return Ok(CacheStore::folder(root, max_bytes, repository, protected));
+        let max_bytes = ProjectCaches::MAX_FOLDER_BYTES;
+        return Ok(ProjectCaches::folder(
+            root, max_bytes, repository, protected,
+        ));
     };
     let path = match config.repo.as_str() {
         "" => repository,
@@ -68,7 +70,7 @@ pub async fn store_of_job(
         .map_err(|error| format!("{path} is no name for a cache repository: {error}"))?;
     let options = options(images, config, &repository, limit_minutes).await;
     let client = RegistryClient::new(options);
-    Ok(CacheStore::registry(client, repository, protected))
+    Ok(ProjectCaches::registry(client, repository, protected))
 }
 
 /// The registry's own options: this host's login, never the job's, and no mirror, which would not know what was just
@@ -123,13 +125,17 @@ mod tests {
         images
     }
 
-    async fn store(registry: Option<CacheRegistry>, job: &CiJob, limit_minutes: i64) -> CacheStore {
+    async fn store(
+        registry: Option<CacheRegistry>,
+        job: &CiJob,
+        limit_minutes: i64,
+    ) -> ProjectCaches {
         let images = images();
         let settings = CacheSettings {
             registry,
             folder: "/nowhere".into(),
         };
-        store_of_job(&settings, &images, job, limit_minutes)
+        caches_of_job(&settings, &images, job, limit_minutes)
             .await
             .unwrap()
     }

@@ -1,5 +1,6 @@
 //! Where caches are kept: a registry, or a folder of this host.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,18 +13,51 @@ use tracing::debug;
 use super::folder::{Folder, FolderError};
 use super::manifest::{EMPTY, Layer, MANIFEST_TYPE, ManifestError, layer, manifest};
 use super::name::tag;
+use crate::artifacts::BoxFuture;
 use crate::meter::Meter;
-use crate::notes::Notes;
 use crate::spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
 use vk_http::Count;
 use vk_oci::{
     Blob, BlobSize, BlobSource, Digest, Pushed, ReferenceError, RegistryClient, RegistryError,
     RegistryErrorKind, Repository,
 };
+use vk_trace::OutputSender;
+
+/// Where a job's caches are: a registry or a folder of this host ([`ProjectCaches`]), or whatever implements this. Dropping
+/// a future ends its work.
+pub trait CacheStore: fmt::Debug + Send + Sync {
+    /// Name of the caches' place for the trace; `None` for one on this host.
+    fn remote_name(&self) -> Option<String>;
+
+    /// The archive (tar+zstd) stored under `key`, whole and checked; `None` if there is none. `spool` is a private folder
+    /// for what has to be kept meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError`]: the job goes on without it.
+    fn fetch<'a>(
+        &'a self,
+        key: &'a str,
+        spool: &'a Path,
+        reporting: ProgressReporting<'a>,
+    ) -> BoxFuture<'a, Result<Option<CacheArchive>, CacheError>>;
+
+    /// Stores `archive` under `key`, in the place of what was there.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError`]: the job goes on.
+    fn store<'a>(
+        &'a self,
+        key: &'a str,
+        archive: Spooled,
+        reporting: ProgressReporting<'a>,
+    ) -> BoxFuture<'a, Result<Stored, CacheError>>;
+}
 
 /// A project's caches.
 #[derive(Clone, Debug)]
-pub struct CacheStore {
+pub struct ProjectCaches {
     pub(super) place: Place,
     /// Whether they belong to jobs of protected refs.
     pub(super) protected: bool,
@@ -31,9 +65,9 @@ pub struct CacheStore {
 
 /// How a transfer's progress is told.
 #[derive(Clone, Copy, Debug)]
-pub struct Telling<'a> {
+pub struct ProgressReporting<'a> {
     /// Where.
-    pub notes: &'a Notes,
+    pub output: &'a OutputSender,
     /// How often (`TRANSFER_METER_FREQUENCY`); `None` for never.
     pub every: Option<Duration>,
 }
@@ -65,6 +99,12 @@ impl AsyncRead for CacheArchive {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.file).poll_read(context, buffer)
+    }
+}
+
+impl From<File> for CacheArchive {
+    fn from(file: File) -> Self {
+        Self { file, _kept: None }
     }
 }
 
@@ -102,6 +142,14 @@ pub enum CacheError {
     /// vk is shutting down.
     #[error("the work on the cache folder was aborted")]
     Aborted(#[source] tokio::task::JoinError),
+    /// Another store says why.
+    #[error("{message}")]
+    Other {
+        /// Why.
+        message: String,
+        /// Whether the next request would fare no better.
+        unavailable: bool,
+    },
 }
 
 impl CacheError {
@@ -109,19 +157,20 @@ impl CacheError {
     /// protocol, "Caches": the step's other cache requests are skipped).
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
-        matches!(
-            self,
-            Self::Registry(error) if matches!(
+        match self {
+            Self::Registry(error) => matches!(
                 error.kind(),
                 RegistryErrorKind::TimedOut(_)
                     | RegistryErrorKind::Unreachable { .. }
                     | RegistryErrorKind::Unavailable { .. }
-            )
-        )
+            ),
+            Self::Other { unavailable, .. } => *unavailable,
+            _ => false,
+        }
     }
 }
 
-impl CacheStore {
+impl ProjectCaches {
     /// Bound of a folder's caches, in bytes: two of the largest.
     pub const MAX_FOLDER_BYTES: u64 = 20 << 30;
 
@@ -159,12 +208,12 @@ impl CacheStore {
         &self,
         key: &str,
         spool: &Path,
-        telling: Telling<'_>,
+        reporting: ProgressReporting<'_>,
     ) -> Result<Option<CacheArchive>, CacheError> {
         let tag = tag(key, self.protected);
         match &self.place {
             Place::Registry { client, repository } => {
-                fetch(client, repository, &tag, spool, telling).await
+                fetch(client, repository, &tag, spool, reporting).await
             }
             Place::Folder { folder, repository } => {
                 let (folder, name) = (folder.clone(), format!("{repository}:{tag}"));
@@ -187,12 +236,12 @@ impl CacheStore {
         &self,
         key: &str,
         archive: Spooled,
-        telling: Telling<'_>,
+        reporting: ProgressReporting<'_>,
     ) -> Result<Stored, CacheError> {
         let tag = tag(key, self.protected);
         let was_there = match &self.place {
             Place::Registry { client, repository } => {
-                store(client, repository, &tag, &archive, telling).await?
+                store(client, repository, &tag, &archive, reporting).await?
             }
             Place::Folder { folder, repository } => {
                 let (folder, name) = (folder.clone(), format!("{repository}:{tag}"));
@@ -210,12 +259,36 @@ impl CacheStore {
     }
 }
 
+impl CacheStore for ProjectCaches {
+    fn remote_name(&self) -> Option<String> {
+        self.registry_name()
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        key: &'a str,
+        spool: &'a Path,
+        reporting: ProgressReporting<'a>,
+    ) -> BoxFuture<'a, Result<Option<CacheArchive>, CacheError>> {
+        Box::pin(self.fetch(key, spool, reporting))
+    }
+
+    fn store<'a>(
+        &'a self,
+        key: &'a str,
+        archive: Spooled,
+        reporting: ProgressReporting<'a>,
+    ) -> BoxFuture<'a, Result<Stored, CacheError>> {
+        Box::pin(self.store(key, archive, reporting))
+    }
+}
+
 async fn fetch(
     client: &RegistryClient,
     repository: &Repository,
     tag: &str,
     spool: &Path,
-    telling: Telling<'_>,
+    reporting: ProgressReporting<'_>,
 ) -> Result<Option<CacheArchive>, CacheError> {
     let reference = repository.tagged(tag)?;
     let manifest = match client.manifest(&reference).await {
@@ -238,11 +311,11 @@ async fn fetch(
     let count = Count::default();
     let meter = Meter {
         label: "Downloading cache",
-        every: telling.every,
+        every: reporting.every,
         total: Some(size),
     };
     let kept = keep(blob, spool, &count);
-    let kept = meter.run(&count, telling.notes, kept).await?;
+    let kept = meter.run(&count, reporting.output, kept).await?;
     debug!(
         took_us = began.elapsed().as_micros(),
         bytes = size,
@@ -269,7 +342,7 @@ async fn store(
     repository: &Repository,
     tag: &str,
     archive: &Spooled,
-    telling: Telling<'_>,
+    reporting: ProgressReporting<'_>,
 ) -> Result<bool, CacheError> {
     let reference = repository.tagged(tag)?;
     let layer = Layer {
@@ -280,12 +353,12 @@ async fn store(
     let source = BlobSource::File(archive.path().to_owned(), count.clone());
     let meter = Meter {
         label: "Uploading cache",
-        every: telling.every,
+        every: reporting.every,
         total: Some(layer.size),
     };
     let began = Instant::now();
     let push = client.push_blob(repository, layer.digest, layer.size, source);
-    let pushed = meter.run(&count, telling.notes, push).await?;
+    let pushed = meter.run(&count, reporting.output, push).await?;
     match pushed {
         Pushed::AlreadyThere => debug!(
             took_us = began.elapsed().as_micros(),

@@ -37,8 +37,8 @@ pub(crate) struct PullArgs {
 
 /// Runs the command.
 pub(super) async fn run(host: &HostArgs, args: &PullArgs) -> Status {
-    let mut cancels = match signals::cancels() {
-        Ok(cancels) => cancels,
+    let cancel = match signals::cancel() {
+        Ok(cancel) => cancel,
         Err(error) => {
             complain(&format!("cannot catch signals: {error}"));
             return exit::SYSTEM;
@@ -50,7 +50,7 @@ pub(super) async fn run(host: &HostArgs, args: &PullArgs) -> Status {
     };
     tokio::select! {
         status = pull(&store, args) => status,
-        _ = cancels.recv() => exit::CANCELED,
+        _ = cancel.requested() => exit::CANCELED,
     }
 }
 

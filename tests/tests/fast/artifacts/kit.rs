@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use vk_tests::gitlab::GitLab;
+use vk_trace::{Output, OutputSender, output_channel};
 use vk_transfer::{Download, DownloadError, GitLab as Client, Upload, UploadError};
-use vk_transfer::{Note, Notes};
 use vk_transfer::{Spool, Spooled};
 
 /// The job of all tests.
@@ -47,22 +47,23 @@ impl Said {
     }
 }
 
-/// Does `work` and collects its notes.
-pub(crate) async fn noting<T>(work: impl AsyncFnOnce(&Notes) -> T) -> (T, Said) {
-    let (notes, mut read) = Notes::channel();
+/// Does `work` and collects its output.
+pub(crate) async fn noting<T>(work: impl AsyncFnOnce(&OutputSender) -> T) -> (T, Said) {
+    let (output, mut read) = output_channel();
     let collect = async {
         let mut said = Said::default();
         while let Some(note) = read.recv().await {
-            match note {
-                Note::Out(text) => said.out += &text,
-                Note::Err(text) => said.err += &text,
+            let text = note.output.text();
+            match note.output {
+                Output::Stderr(_) => said.err += &text,
+                _ => said.out += &text,
             }
         }
         said
     };
     let work = async {
-        let result = work(&notes).await;
-        drop(notes);
+        let result = work(&output).await;
+        drop(output);
         result
     };
     let (result, said) = tokio::join!(work, collect);
@@ -99,7 +100,7 @@ pub(crate) async fn upload(server: &GitLab, content: &[u8]) -> (Result<(), Uploa
     let folder = TempDir::new().unwrap();
     let file = spooled(content, folder.path()).await;
     let client = client(server);
-    noting(async |notes| {
+    noting(async |output| {
         let upload = Upload {
             job_id: JOB,
             token: TOKEN,
@@ -110,7 +111,7 @@ pub(crate) async fn upload(server: &GitLab, content: &[u8]) -> (Result<(), Uploa
             expire_in: "1 week",
             meter: None,
         };
-        client.upload(&upload, notes).await
+        client.upload(&upload, output).await
     })
     .await
 }
@@ -122,7 +123,7 @@ pub(crate) async fn download(
 ) -> (Result<Vec<u8>, DownloadError>, Said) {
     let folder = TempDir::new().unwrap();
     let client = client(server);
-    noting(async |notes| {
+    noting(async |output| {
         let download = Download {
             job_id: JOB,
             token: TOKEN,
@@ -130,7 +131,7 @@ pub(crate) async fn download(
             folder: folder.path(),
             meter: None,
         };
-        let file = client.download(&download, notes).await?;
+        let file = client.download(&download, output).await?;
         Ok(std::fs::read(file.path()).unwrap())
     })
     .await
