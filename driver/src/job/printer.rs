@@ -161,25 +161,16 @@ impl Printer {
         self.trace.len()
     }
 
+    /// `text` with everything hidden that the trace hides now.
+    pub(super) fn masked(&self, text: &str) -> String {
+        self.trace.masked(text)
+    }
+
     fn own(&mut self, bytes: &str) {
         if let Some(own) = &self.own {
             self.trace.write(own, SystemTime::now(), bytes.as_bytes());
         }
     }
-}
-
-/// `text` with everything hidden that a trace made by `config` hides.
-pub(super) fn masked(config: TraceConfig, text: &str) -> String {
-    let mut trace = Trace::new(TraceConfig {
-        timestamps: false,
-        limit_bytes: u64::MAX,
-        ..config
-    });
-    let now = SystemTime::UNIX_EPOCH;
-    let stream = trace.open(OWN_STREAM, StreamKind::Out);
-    trace.write(&stream, now, text.as_bytes());
-    trace.close(stream, now);
-    String::from_utf8_lossy(trace.output()).into_owned()
 }
 
 #[cfg(test)]

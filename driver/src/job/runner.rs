@@ -15,7 +15,7 @@ use vk_hub_proto::job::{CiJob, Failure, JobResult};
 use super::JobOptions;
 use super::context::JobContext;
 use super::order::{CancelMode, Effect, Event, JobEnd, JobMachine, Notice, StageFailure, StopMode};
-use super::printer::{Printer, masked};
+use super::printer::Printer;
 use super::stage::Stage;
 use super::stages::{self, Moment, StageIo, StageOutput};
 use super::trace_writer::{TraceLost, TraceWriter};
@@ -101,12 +101,12 @@ pub struct RefusedJob {
 
 /// Ends a job that must not run: a trace that says why, and the result.
 pub async fn refuse_job(job: RefusedJob, mut run: JobRun<'_>) -> JobResult {
-    let mut printer = Printer::new(job.trace.clone(), false);
+    let mut printer = Printer::new(job.trace, false);
     printer.greet("");
     printer.final_line(Some(&job.failure));
     let mut writer = TraceWriter::new(printer, run.trace);
     writer.finish(&mut run.cancel).await;
-    result(Some(job.failure), &writer, job.trace)
+    result(Some(job.failure), &writer)
 }
 
 /// The stage that runs now.
@@ -289,7 +289,7 @@ impl Runner<'_> {
         let failure = self.end.take().and_then(|end| end.failure);
         self.writer.printer.final_line(failure.as_ref());
         self.writer.finish(&mut self.cancel).await;
-        let mut result = result(failure, &self.writer, self.context.trace_config());
+        let mut result = result(failure, &self.writer);
         result.artifacts = self.context.artifact_results();
         result.usage = Some(self.meter.finish(used));
         result
@@ -297,11 +297,7 @@ impl Runner<'_> {
 }
 
 /// The result of a job that ended with `failure`; its message is masked as the trace is.
-fn result(
-    failure: Option<StageFailure>,
-    writer: &TraceWriter<'_>,
-    config: TraceConfig,
-) -> JobResult {
+fn result(failure: Option<StageFailure>, writer: &TraceWriter<'_>) -> JobResult {
     let failure = match writer.lost() {
         None => failure,
         Some(TraceLost::Failed(error)) => {
@@ -323,7 +319,7 @@ fn result(
             None => failure.message,
             Some(detail) => format!("{}: {detail}", failure.message),
         };
-        result.message = Some(masked(config, &message));
+        result.message = Some(writer.printer.masked(&message));
     }
     result
 }

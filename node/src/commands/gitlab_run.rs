@@ -15,6 +15,7 @@ use vk_driver::{
 };
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
+use vk_hub_proto::job::variables::Variables;
 use vk_hub_proto::job::{CiJob, JobResult};
 use vk_trace::TraceConfig;
 
@@ -132,18 +133,6 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    // A refusal has the form that the job asks for in its trace.
-    let (flags, _) = FeatureFlags::resolve(&response.expanded_variables());
-    let trace = TraceConfig {
-        secrets: response.secrets(),
-        token_prefixes: response.features.token_mask_prefixes.clone(),
-        mask_all_default_tokens: flags.is_on(FeatureFlag::MaskAllDefaultTokens),
-        timestamps: match args.timestamps {
-            Some(switch) => switch == Switch::On,
-            None => flags.is_on(FeatureFlag::Timestamps),
-        },
-        limit_bytes: options.output_limit,
-    };
     match translate(response, &options) {
         Ok(Translated {
             job,
@@ -155,10 +144,29 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
             }
             Ok(Loaded::Job(Box::new(job), notices))
         }
-        Err(TranslateError::Refused(refusal)) => Ok(Loaded::Refused(RefusedJob {
-            failure: StageFailure::new(refusal.failure(), refusal.to_string()),
-            trace,
-        })),
+        Err(TranslateError::Refused { refusal, job }) => {
+            // It has the form that the job asks for in its trace.
+            let variables = Variables::new(job.variables.clone()).expanded();
+            let (flags, _) = FeatureFlags::resolve(&variables);
+            let secrets = job.secrets();
+            let trace = TraceConfig {
+                secrets: secrets
+                    .iter()
+                    .map(|secret| secret.expose().to_owned())
+                    .collect(),
+                token_prefixes: job.trace.mask_prefixes,
+                mask_all_default_tokens: flags.is_on(FeatureFlag::MaskAllDefaultTokens),
+                timestamps: match args.timestamps {
+                    Some(switch) => switch == Switch::On,
+                    None => flags.is_on(FeatureFlag::Timestamps),
+                },
+                limit_bytes: job.trace.limit_bytes,
+            };
+            Ok(Loaded::Refused(RefusedJob {
+                failure: StageFailure::new(refusal.failure(), refusal.to_string()),
+                trace,
+            }))
+        }
         Err(error) => Err(format!("{name} {error}")),
     }
 }

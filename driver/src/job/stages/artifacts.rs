@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tokio::sync::OnceCell;
-use vk_hub_proto::job::{Artifact, ArtifactFormat, ArtifactOutcome, Dependency};
+use vk_hub_proto::job::{ArchiveFormat, Artifact, ArtifactOutcome, Dependency};
 
 use super::Moment;
 use super::io::{StageIo, StageOutput};
@@ -49,7 +49,7 @@ async fn one_download(
     let (environment, notes) = (&transfer.environment, &transfer.notes);
     let download = Download {
         job_id: dependency.id,
-        token: &dependency.token,
+        token: dependency.token.expose(),
         direct: environment.job().is_on(FeatureFlag::DirectDownload),
         folder: transfer.guest.work_dir(),
         meter: environment.meter(),
@@ -138,11 +138,15 @@ impl Uploads<'_> {
             notes,
             ..
         } = self.transfer;
+        let format = artifact
+            .artifact_format
+            .known()
+            .map_err(|unknown| (ArtifactOutcome::Failed, configuration(unknown.to_string())))?;
         if environment
             .job()
             .variables()
             .is_true("RUNNER_GENERATE_ARTIFACTS_METADATA")
-            && artifact.artifact_format == ArtifactFormat::Zip
+            && format == ArchiveFormat::Zip
         {
             notes.warning("vk does not make artifacts statements").await;
         }
@@ -153,7 +157,7 @@ impl Uploads<'_> {
             paths: environment.expanded_paths(&artifact.paths, notes).await,
             exclude: environment.expanded_paths(&artifact.exclude, notes).await,
             untracked: artifact.untracked,
-            format: artifact.artifact_format,
+            format,
             level: environment
                 .compression("ARTIFACT_COMPRESSION_LEVEL", notes)
                 .await,
@@ -174,14 +178,14 @@ impl Uploads<'_> {
         };
         // As `--name`, which the helper gets where the job has a name (gitlab-runner, wire §3.1).
         let name = (!artifact.name.is_empty()).then_some(name.as_str());
-        let file_name = file_name(name, artifact.artifact_format);
+        let file_name = file_name(name, format);
         let failed = |failure| (ArtifactOutcome::Failed, failure);
         match context.options.artifacts_dir.clone() {
             Some(folder) => self
                 .keep(&folder, artifact, &file_name, archive)
                 .await
                 .map_err(failed)?,
-            None => self.send(artifact, &file_name, &archive).await?,
+            None => self.send(artifact, format, &file_name, &archive).await?,
         }
         Ok(true)
     }
@@ -189,6 +193,7 @@ impl Uploads<'_> {
     async fn send(
         &self,
         artifact: &Artifact,
+        format: ArchiveFormat,
         file_name: &str,
         archive: &Spooled,
     ) -> Result<(), (ArtifactOutcome, StageFailure)> {
@@ -196,10 +201,10 @@ impl Uploads<'_> {
         let job = &context.job;
         let upload = Upload {
             job_id: job.job.id,
-            token: &job.token,
+            token: job.token.expose(),
             file: archive,
             file_name,
-            format: format_name(artifact.artifact_format),
+            format: format_name(format),
             artifact_type: &artifact.artifact_type,
             expire_in: &artifact.expire_in,
             meter: self.transfer.environment.meter(),

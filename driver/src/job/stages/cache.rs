@@ -78,8 +78,8 @@ impl Way {
     /// Says that `policy` excludes this way; `None` if it does not.
     fn forbidden(self, policy: CachePolicy, key: &Key) -> Option<String> {
         let doing = match (self, policy) {
-            (Self::Down, CachePolicy::Push) => "downloading",
-            (Self::Up, CachePolicy::Pull) => "uploading",
+            (Self::Down, policy) if !policy.restores() => "downloading",
+            (Self::Up, policy) if !policy.saves() => "uploading",
             _ => return None,
         };
         Some(format!("Not {doing} cache {} due to policy", key.human))
@@ -416,6 +416,7 @@ mod tests {
             [Way::Down, Way::Up].map(|way| way.forbidden(policy, &key).unwrap_or_default())
         };
         assert_eq!(told(CachePolicy::PullPush), ["", ""]);
+        assert!(told(CachePolicy::Other).iter().all(|told| !told.is_empty()));
         assert_eq!(
             told(CachePolicy::Push),
             ["Not downloading cache k due to policy", ""]

@@ -16,6 +16,7 @@ use vk_text::chain;
 /// Runs the stage.
 pub(super) async fn run(context: &Arc<JobContext>, mut io: StageIo) -> Result<(), StageFailure> {
     refuse_services(context)?;
+    refuse_formats(context)?;
     let size = context
         .size_request()?
         .within(context.host.limits())
@@ -89,6 +90,15 @@ fn refuse_services(context: &JobContext) -> Result<(), StageFailure> {
         "the job has services (\"{}\"), which vk does not run yet: take them out of the job",
         service.name
     )))
+}
+
+/// Else the job would run to its end before it fails.
+fn refuse_formats(context: &JobContext) -> Result<(), StageFailure> {
+    let formats = context.job.artifacts.iter();
+    formats
+        .map(|artifact| artifact.artifact_format.known())
+        .try_for_each(|format| format.map(drop))
+        .map_err(|unknown| configuration(unknown.to_string()))
 }
 
 /// Expanded at the job's start (gitlab-runner, wire §5.1).
