@@ -138,10 +138,12 @@ impl Uploads<'_> {
             notes,
             ..
         } = self.transfer;
-        let format = artifact
-            .artifact_format
-            .known()
-            .map_err(|unknown| (ArtifactOutcome::Failed, configuration(unknown.to_string())))?;
+        let format = artifact.artifact_format.known().map_err(|unknown| {
+            (
+                ArtifactOutcome::Failed,
+                crate::job::context::configuration(unknown.to_string()),
+            )
+        })?;
         if environment
             .job()
             .variables()

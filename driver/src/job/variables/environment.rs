@@ -1,5 +1,7 @@
 //! The full list of a job's variables and what follows from it (gitlab-runner, build §4.1 and build §4.2).
 
+use std::fmt;
+
 use vk_hub_proto::job::{CiJob, Secret, Variable, variables::Variables};
 
 use super::dirs::{DirsError, JobDirs};
@@ -65,8 +67,7 @@ impl Default for HostContext {
     }
 }
 
-/// A job's variables, flags, settings and folders, as one consistent whole. Settings and folders may have taken over
-/// values of masked variables: it has no debug output.
+/// A job's variables, flags, settings and folders, as one consistent whole.
 #[derive(Clone)]
 pub(crate) struct JobEnvironment {
     host: HostContext,
@@ -75,6 +76,17 @@ pub(crate) struct JobEnvironment {
     settings: Settings,
     warnings: Vec<String>,
     variables: Variables,
+}
+
+/// Shows no secret: settings, folders and warnings, which may have taken over values of masked variables, are left out.
+impl fmt::Debug for JobEnvironment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("JobEnvironment")
+            .field("host", &self.host)
+            .field("variables", &self.variables)
+            .finish_non_exhaustive()
+    }
 }
 
 impl JobEnvironment {
