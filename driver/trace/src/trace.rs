@@ -112,13 +112,7 @@ impl Trace {
             true => End::Stamped(Stamper::new(id, kind)),
             false => End::Plain(Vec::new()),
         };
-        let state = Some(State {
-            requests: Requests::new(),
-            masker: Masker::new(self.phrases.clone()),
-            url: UrlState::default(),
-            tokens: TokenState::new(self.prefixes.clone()),
-            end,
-        });
+        let state = Some(State::new(self.phrases.clone(), self.prefixes.clone(), end));
         let free = self.streams.iter().position(Option::is_none);
         let index = free.unwrap_or(self.streams.len());
         match self.streams.get_mut(index) {
@@ -216,30 +210,33 @@ impl Trace {
         }
     }
 
-    /// `text` with all hidden that the trace hides by now: secrets, what the job asked to hide, tokens, URLs' parameters.
-    /// For what is told of a job beside its trace.
+    /// `text` with everything hidden that the trace hides at this moment: what the running job asked for included, in
+    /// traces that have reached their limit, too. The trace itself takes nothing of it.
+    ///
+    /// Lines in it that ask for a value to be hidden are left out, as they are in the trace, and hide nothing more.
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
-        let mut trace = Trace {
-            phrases: self.phrases.clone(),
-            patterns: Vec::new(),
-            requests_left: Room {
-                values: 0,
-                bytes: 0,
-            },
-            prefixes: self.prefixes.clone(),
-            timestamps: false,
-            streams: Vec::new(),
-            out: Vec::new(),
-            limit: Limit::new(u64::MAX),
-        };
+        let mut out = Vec::new();
+        let mut state = State::new(
+            self.phrases.clone(),
+            self.prefixes.clone(),
+            End::Plain(Vec::new()),
+        );
+        // No stamps: no time.
         let now = SystemTime::UNIX_EPOCH;
-        let stream = trace.open(OWN_STREAM, StreamKind::Out);
-        trace.feed(stream.0, now, |masker, next| {
-            masker.write(text.as_bytes(), next);
-        });
-        trace.close(stream, now);
-        String::from_utf8_lossy(trace.output()).into_owned()
+        let mut requests = Requests::new();
+        let mut rest = text.as_bytes();
+        while let Some(part) = requests.next(&mut rest) {
+            if let Part::Text(text) = part {
+                state.run(now, &mut out, |masker, next| masker.write(&text, next));
+            }
+        }
+        if let Some(Part::Text(text)) = requests.close() {
+            state.run(now, &mut out, |masker, next| masker.write(&text, next));
+        }
+        state.run(now, &mut out, |masker, next| masker.close(next));
+        utf8::repair(&mut out, 0);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     /// What has come out since the output was last taken or cleared.
@@ -308,6 +305,16 @@ const TOO_MANY_REQUESTS: &str =
     "A value is not masked: a job can have 1000 values of 1 MiB together masked by ::add-mask::";
 
 impl State {
+    fn new(phrases: Option<Arc<Finder>>, prefixes: Option<Arc<Finder>>, end: End) -> Self {
+        Self {
+            requests: Requests::new(),
+            masker: Masker::new(phrases),
+            url: UrlState::default(),
+            tokens: TokenState::new(prefixes),
+            end,
+        }
+    }
+
     /// Lets the masker hand on to the filters behind it.
     fn run(
         &mut self,
@@ -461,6 +468,38 @@ mod tests {
             text(&mut trace),
             "v4lue-made v4lue-made\n[MASKED]|[MASKED]\n[MASKED] [MASKED]\n[MASKED] [MASKED]\n"
         );
+    }
+
+    #[test]
+    fn another_text_is_masked_by_what_the_trace_knows_at_that_moment() {
+        let mut trace = Trace::new(TraceConfig {
+            secrets: vec!["secret".into()],
+            token_prefixes: vec!["corp-".into()],
+            timestamps: true,
+            limit_bytes: 30,
+            ..config()
+        });
+        let message = "secret, made, ?rss_token=x&y, glpat-x, corp-x";
+        assert_eq!(
+            trace.masked(message),
+            "[MASKED], made, ?rss_token=[MASKED]&y, glpat-[MASKED], corp-[MASKED]"
+        );
+
+        let stream = trace.open(1, StreamKind::Out);
+        trace.write(&stream, NOW, b"::add-mask::made\nsec");
+        assert!(trace.masked(message).starts_with("[MASKED], [MASKED], ?"));
+        // Neither takes anything from the other.
+        assert_eq!(trace.masked("ret"), "ret");
+        let before = (trace.len(), trace.output().to_vec());
+        assert_eq!(trace.masked("a sec"), "a sec");
+        assert_eq!((trace.len(), trace.output().to_vec()), before);
+
+        // At the limit, and when the stream is closed, it is known still.
+        trace.write(&stream, NOW, b"ret and more than the limit\n");
+        trace.close(stream, NOW);
+        assert!(trace.limit_reached());
+        assert_eq!(trace.masked("made é"), "[MASKED] é");
+        assert_eq!(trace.masked("a\n::add-mask::b\nb"), "a\nb");
     }
 
     #[test]
@@ -711,6 +750,29 @@ mod tests {
     }
 
     proptest! {
+        /// A message reads as it would in the trace.
+        #[test]
+        fn a_text_is_masked_as_a_stream_is(
+            text in proptest::collection::vec(
+                prop_oneof![
+                    Just("secret"), Just("sec"), Just("ret"), Just("glpat-"), Just("x"), Just(" "), Just("\n"),
+                    Just("?rss_token="), Just("&"), Just("é"), Just("\u{fffd}"),
+                ],
+                0..12,
+            ),
+        ) {
+            let text = text.concat();
+            let mut trace = Trace::new(TraceConfig {
+                secrets: vec!["secret".into(), "retx".into()],
+                ..config()
+            });
+            let masked = trace.masked(&text);
+            let stream = trace.open(1, StreamKind::Out);
+            trace.write(&stream, NOW, text.as_bytes());
+            trace.close(stream, NOW);
+            prop_assert_eq!(masked.as_bytes(), trace.output());
+        }
+
         #[test]
         fn hostile_bytes_become_valid_text_within_the_limit(
             writes in proptest::collection::vec(

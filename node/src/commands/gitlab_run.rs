@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 use vk_driver::{Host, Job, JobEvent, Stage};
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, TranslateError, Translated, translate};
-use vk_hub_proto::job::{CiJob, Failure, JobResult, TraceOptions};
+use vk_hub_proto::job::{CiJob, Failure, JobResult};
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
@@ -127,17 +127,6 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
     let bytes = read_job(&args.job).map_err(|error| format!("cannot read {name}: {error}"))?;
     let response = response::parse(&bytes).map_err(|error| format!("{name} {error}"))?;
     let options = translate_options(args)?;
-    // A refusal is told as the job wants its trace.
-    let known = CiJob {
-        variables: response.expanded_variables().iter().cloned().collect(),
-        trace: TraceOptions {
-            mask_prefixes: response.features.token_mask_prefixes.clone(),
-            limit_bytes: options.output_limit,
-            ..TraceOptions::default()
-        },
-        ..CiJob::default()
-    };
-    let known = Job::new(known).secrets(response.secrets());
     match translate(response, &options) {
         Ok(Translated {
             job,
@@ -149,9 +138,9 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
             }
             Ok(Loaded::Job(Box::new(job), notices))
         }
-        Err(TranslateError::Refused(refusal)) => {
+        Err(TranslateError::Refused { refusal, job }) => {
             let (class, message) = (refusal.failure(), refusal.to_string());
-            Ok(Loaded::Refused(Box::new(known), class, message))
+            Ok(Loaded::Refused(Box::new(Job::new(*job)), class, message))
         }
         Err(error) => Err(format!("{name} {error}")),
     }

@@ -6,7 +6,6 @@
 mod executor_opts;
 mod lenient;
 mod parse;
-mod secrets;
 mod types;
 
 pub use executor_opts::{DockerOptions, ExecutorOptions, KubernetesOptions};

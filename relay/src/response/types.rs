@@ -1,13 +1,16 @@
 //! The response's types, field by field (gitlab-runner, wire §1.8).
 
+use std::fmt;
+
 use serde::Deserialize;
+use vk_hub_proto::job::{REDACTED, Secret};
 
 use super::executor_opts::ExecutorOptions;
 use super::lenient;
 
 /// A job, as GitLab hands it to a runner.
 ///
-/// It carries secrets, in its [`Debug`] output too.
+/// It carries secrets; its [`Debug`](fmt::Debug) output does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct JobResponse {
@@ -16,7 +19,7 @@ pub struct JobResponse {
     pub id: u64,
     /// The job's own token.
     #[serde(deserialize_with = "lenient::or_default")]
-    pub token: String,
+    pub token: Secret,
     /// Whether a tree kept from an earlier job may be reused.
     #[serde(deserialize_with = "lenient::or_default")]
     pub allow_git_fetch: bool,
@@ -129,7 +132,7 @@ pub struct JobInfo {
 pub struct GitInfo {
     /// URL with the job's credentials.
     #[serde(deserialize_with = "lenient::or_default")]
-    pub repo_url: String,
+    pub repo_url: Secret,
     /// `sha1` or `sha256`; empty for `sha1`.
     #[serde(deserialize_with = "lenient::or_default")]
     pub repo_object_format: String,
@@ -166,7 +169,7 @@ pub struct RunnerInfo {
 }
 
 /// A variable.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Variable {
     /// Name.
@@ -187,6 +190,30 @@ pub struct Variable {
     /// Whether its value is not expanded.
     #[serde(deserialize_with = "lenient::or_default")]
     pub raw: bool,
+}
+
+/// Shows the value of a variable that is public and neither masked nor a file.
+impl fmt::Debug for Variable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            key,
+            value,
+            public,
+            file,
+            masked,
+            raw,
+        } = self;
+        let is_shown = *public && !masked && !file;
+        formatter
+            .debug_struct("Variable")
+            .field("key", key)
+            .field("value", if is_shown { value } else { &REDACTED })
+            .field("public", public)
+            .field("file", file)
+            .field("masked", masked)
+            .field("raw", raw)
+            .finish()
+    }
 }
 
 /// A step.
@@ -318,7 +345,7 @@ pub struct Credentials {
     pub username: String,
     /// Password.
     #[serde(deserialize_with = "lenient::or_default")]
-    pub password: String,
+    pub password: Secret,
 }
 
 /// An earlier job.
@@ -330,7 +357,7 @@ pub struct Dependency {
     pub id: u64,
     /// Token for its artifacts.
     #[serde(deserialize_with = "lenient::or_default")]
-    pub token: String,
+    pub token: Secret,
     /// Its name.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,

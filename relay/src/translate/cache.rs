@@ -1,16 +1,21 @@
 //! Caches: keys expanded and sanitised, policies read.
 
 use vk_hub_proto::job::cache_key::{default_key, sanitized};
-use vk_hub_proto::job::{Cache, CachePolicy, variables::Variables};
+use vk_hub_proto::job::{Cache, CachePolicy, Secret, hidden, variables::Variables};
 
 use super::error::Refusal;
 use super::job::when;
 use crate::response;
 
+/// What stands for a secret in a refusal, as in the trace.
+const MASKED: &str = "[MASKED]";
+
 /// What cache keys are made from.
 pub(super) struct KeyContext<'a> {
     /// The job's and the runner's variables, expanded.
     pub(super) variables: &'a Variables,
+    /// What a refusal must not show.
+    pub(super) secrets: &'a [Secret],
     pub(super) job_name: &'a str,
     pub(super) git_ref: &'a str,
 }
@@ -26,7 +31,13 @@ pub(super) fn cache(
         context.variables.expand(&cache.key)
     };
     let key = sanitized(&raw_key);
-    let policy = policy(&context.variables.expand(&cache.policy), &raw_key)?;
+    let policy = policy(&context.variables.expand(&cache.policy)).map_err(|policy| {
+        let shown = |text: &str| hidden(text, context.secrets, MASKED);
+        Refusal::CachePolicy {
+            policy: shown(&policy),
+            key: shown(&raw_key),
+        }
+    })?;
     let raw_fallback_keys: Vec<String> = cache
         .fallback_keys
         .iter()
@@ -47,14 +58,12 @@ pub(super) fn cache(
     })
 }
 
-fn policy(policy: &str, key: &str) -> Result<CachePolicy, Refusal> {
+/// The policy of that name; the name back, if there is none.
+fn policy(policy: &str) -> Result<CachePolicy, String> {
     match policy {
         "" | "pull-push" => Ok(CachePolicy::PullPush),
         "pull" => Ok(CachePolicy::Pull),
         "push" => Ok(CachePolicy::Push),
-        _ => Err(Refusal::CachePolicy {
-            policy: policy.to_owned(),
-            key: key.to_owned(),
-        }),
+        unknown => Err(unknown.to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! Why a response gives no job.
 
-use vk_hub_proto::job::Failure;
+use vk_hub_proto::job::{CiJob, Failure};
 
 /// A response that gives no job.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,8 +15,33 @@ pub enum TranslateError {
         need: &'static str,
     },
     /// The job asks for what vk does not do: the job fails.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
+    #[error("{refusal}")]
+    Refused {
+        /// Why.
+        #[source]
+        refusal: Refusal,
+        /// What is known of the job, for the trace that tells its end: its secrets, variables and how its trace is
+        /// made. It is not to be run.
+        job: Box<CiJob>,
+    },
+}
+
+/// Why a translation stops.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// As [`TranslateError::Missing`].
+    Missing {
+        path: &'static str,
+        need: &'static str,
+    },
+    /// As [`TranslateError::Refused`].
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 /// A job that is refused.
@@ -49,9 +74,9 @@ pub enum Refusal {
     /// A cache's policy is none of those that exist.
     #[error("unknown cache policy {policy} for {key}")]
     CachePolicy {
-        /// The policy, expanded.
+        /// The policy, expanded, secrets masked.
         policy: String,
-        /// The cache's key.
+        /// The cache's key, expanded, secrets masked.
         key: String,
     },
     /// A field holds a word that has no meaning there.

@@ -6,26 +6,13 @@ use super::error::Refusal;
 use super::variables::variable;
 use crate::response::{self, ExecutorOptions};
 
-/// `path` is where the image stands in the response.
-pub(super) fn image(image: response::Image, path: &str) -> Result<Image, Refusal> {
-    let ports = image
-        .ports
-        .iter()
-        .enumerate()
-        .map(|(position, port)| {
-            u16::try_from(port.number)
-                .ok()
-                .filter(|number| *number > 0)
-                .ok_or_else(|| Refusal::Port {
-                    path: format!("{path}.ports[{position}].number"),
-                    number: port.number,
-                })
-        })
-        .collect::<Result<_, _>>()?;
+/// Ports out of their range are left out: [`check_ports`] refuses them.
+pub(super) fn image(image: response::Image) -> Image {
+    let ports = image.ports.iter().filter_map(port).collect();
     let ExecutorOptions {
         docker, kubernetes, ..
     } = image.executor_opts;
-    Ok(Image {
+    Image {
         name: image.name,
         aliases: image
             .alias
@@ -44,7 +31,27 @@ pub(super) fn image(image: response::Image, path: &str) -> Result<Image, Refusal
             .filter(|user| !user.is_empty())
             .or(kubernetes.user)
             .filter(|user| !user.is_empty()),
-    })
+    }
+}
+
+/// `path` is where the image stands in the response.
+pub(super) fn check_ports(image: &response::Image, path: &str) -> Result<(), Refusal> {
+    let bad = image
+        .ports
+        .iter()
+        .enumerate()
+        .find(|(_, entry)| port(entry).is_none());
+    match bad {
+        None => Ok(()),
+        Some((position, port)) => Err(Refusal::Port {
+            path: format!("{path}.ports[{position}].number"),
+            number: port.number,
+        }),
+    }
+}
+
+fn port(port: &response::Port) -> Option<u16> {
+    u16::try_from(port.number).ok().filter(|number| *number > 0)
 }
 
 /// Refuses options that are not known, in GitLab Runner's words (gitlab-runner, wire §1.8.2 and wire §5.7), the job's

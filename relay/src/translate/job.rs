@@ -1,13 +1,15 @@
 //! The job as a whole.
 
+use std::mem::take;
+
 use vk_hub_proto::job::{
-    Artifact, ArtifactFormat, CiJob, Dependency, Hook, HookName, JobInfo, RegistryCredential, Step,
+    ArchiveFormat, Artifact, CiJob, Dependency, Hook, HookName, JobInfo, RegistryCredential, Step,
     TraceOptions, When, variables::Variables,
 };
 
 use super::cache::{KeyContext, cache};
-use super::error::{Refusal, TranslateError};
-use super::image::{check_executor_options, image};
+use super::error::{Refusal, Stop, TranslateError};
+use super::image::{self, check_executor_options};
 use super::options::Options;
 use super::policy;
 use super::sources::{origin, sources, without_credentials};
@@ -38,68 +40,105 @@ pub struct Translated {
 ///
 /// # Errors
 ///
-/// When a field is missing that vk needs, or the job asks for what vk does not do.
-pub fn translate(response: JobResponse, options: &Options) -> Result<Translated, TranslateError> {
-    check_supported(&response)?;
-    let notices = policy::lines(&response.policy_options);
-    let mut warnings = Vec::new();
+/// When a field is missing that vk needs, or the job asks for what vk does not do: then with what is known of the job.
+pub fn translate(
+    mut response: JobResponse,
+    options: &Options,
+) -> Result<Translated, TranslateError> {
+    let supported = check_supported(&response);
+    let ports = check_all_ports(&response);
+    let mut translated = Translated {
+        job: known(&mut response, options),
+        warnings: Vec::new(),
+        notices: policy::lines(&response.policy_options),
+    };
+    let complete = supported
+        .map_err(Stop::from)
+        .and_then(|()| complete(&mut translated, response, ports, options));
+    match complete {
+        Ok(()) => Ok(translated),
+        Err(Stop::Missing { path, need }) => Err(TranslateError::Missing { path, need }),
+        Err(Stop::Refused(refusal)) => Err(TranslateError::Refused {
+            refusal,
+            job: Box::new(translated.job),
+        }),
+    }
+}
+
+/// What is known of any job, a refused one included: what its trace is made by, and all that is secret.
+fn known(response: &mut JobResponse, options: &Options) -> CiJob {
+    let image = take(&mut response.image);
+    CiJob {
+        job: job_info(response.id, take(&mut response.job_info), options),
+        token: take(&mut response.token),
+        server_ca_pem: options.server_ca_pem.clone(),
+        timeout_secs: timeout_secs(response.runner_info.timeout),
+        variables: variables(take(&mut response.variables), options),
+        image: image
+            .filter(|image| !image.name.is_empty())
+            .map(image::image),
+        services: each(take(&mut response.services), image::image),
+        registry_credentials: registry_credentials(take(&mut response.credentials)),
+        dependencies: each(take(&mut response.dependencies), dependency),
+        trace: TraceOptions {
+            sections: response.features.trace_sections,
+            mask_prefixes: take(&mut response.features.token_mask_prefixes),
+            limit_bytes: options.output_limit,
+        },
+        ..CiJob::default()
+    }
+}
+
+fn each<T, U>(list: Vec<T>, change: impl Fn(T) -> U) -> Vec<U> {
+    list.into_iter().map(change).collect()
+}
+
+/// Adds what may be refused.
+fn complete(
+    translated: &mut Translated,
+    response: JobResponse,
+    ports: Result<(), Refusal>,
+    options: &Options,
+) -> Result<(), Stop> {
+    let Translated { job, warnings, .. } = translated;
     if response.has_inputs {
         warnings.push(
             "the job has `inputs`, which vk ignores: `${{ job.inputs.… }}` stays as it is"
                 .to_owned(),
         );
     }
-    let steps = steps(response.steps)?;
-    let list = variables(response.variables, options)?;
-    let expanded = Variables::new(list.clone()).expanded();
+    job.steps = steps(response.steps)?;
+    job.variables.iter().try_for_each(check)?;
+    let expanded = Variables::new(job.variables.clone()).expanded();
     warnings.extend(short_masked_values(&expanded));
-    let sources = sources(
+    job.sources = sources(
         response.git_info,
         response.allow_git_fetch,
         &expanded,
         options,
     )?;
+    job.server_url = server_url(options, &expanded, &job.sources.repo_url);
+    let secrets = job.secrets();
     let key_context = KeyContext {
         variables: &expanded,
-        job_name: &response.job_info.name,
-        git_ref: &sources.git_ref,
+        secrets: &secrets,
+        job_name: &job.job.name,
+        git_ref: &job.sources.git_ref,
     };
-    let caches = response
+    job.caches = response
         .cache
         .into_iter()
         .enumerate()
         .map(|(position, entry)| cache(entry, position, &key_context))
         .collect::<Result<_, _>>()?;
-    let job = CiJob {
-        token: response.token,
-        server_url: server_url(options, &expanded, &sources.repo_url),
-        server_ca_pem: options.server_ca_pem.clone(),
-        timeout_secs: timeout_secs(response.runner_info.timeout),
-        variables: list,
-        steps,
-        image: match response.image.filter(|image| !image.name.is_empty()) {
-            Some(named) => Some(image(named, "image")?),
-            None => None,
-        },
-        services: services(response.services)?,
-        artifacts: artifacts(response.artifacts)?,
-        caches,
-        registry_credentials: registry_credentials(response.credentials),
-        dependencies: response.dependencies.into_iter().map(dependency).collect(),
-        trace: TraceOptions {
-            sections: response.features.trace_sections,
-            mask_prefixes: response.features.token_mask_prefixes,
-            limit_bytes: options.output_limit,
-        },
-        hooks: hooks(response.hooks, &mut warnings)?,
-        job: job_info(response.id, response.job_info, options),
-        sources,
-    };
-    Ok(Translated {
-        job,
-        warnings,
-        notices,
-    })
+    ports?;
+    let of_services = job.services.iter().flat_map(|service| &service.variables);
+    for variable in of_services {
+        check(variable)?;
+    }
+    job.artifacts = artifacts(response.artifacts)?;
+    job.hooks = hooks(response.hooks, warnings)?;
+    Ok(())
 }
 
 /// `secrets` and `run` are not built (gitlab-runner, wire §1.8.6 and wire §1.8.4), nor are options of other executors.
@@ -111,6 +150,23 @@ fn check_supported(response: &JobResponse) -> Result<(), Refusal> {
         return Err(Refusal::Run);
     }
     check_executor_options(response.image.iter().chain(&response.services))
+}
+
+fn check_all_ports(response: &JobResponse) -> Result<(), Refusal> {
+    if let Some(image) = response
+        .image
+        .as_ref()
+        .filter(|image| !image.name.is_empty())
+    {
+        image::check_ports(image, "image")?;
+    }
+    response
+        .services
+        .iter()
+        .enumerate()
+        .try_for_each(|(position, service)| {
+            image::check_ports(service, &format!("services[{position}]"))
+        })
 }
 
 fn job_info(id: u64, info: response::JobInfo, options: &Options) -> JobInfo {
@@ -144,8 +200,8 @@ fn timeout_secs(timeout: i64) -> u64 {
     }
 }
 
-fn steps(steps: Option<Vec<response::Step>>) -> Result<Vec<Step>, TranslateError> {
-    let steps = steps.ok_or(TranslateError::Missing {
+fn steps(steps: Option<Vec<response::Step>>) -> Result<Vec<Step>, Stop> {
+    let steps = steps.ok_or(Stop::Missing {
         path: "steps",
         need: "the commands to run",
     })?;
@@ -196,18 +252,6 @@ pub(super) fn when(when: &str, path: impl FnOnce() -> String) -> Result<When, Re
     }
 }
 
-fn services(services: Vec<response::Image>) -> Result<Vec<vk_hub_proto::job::Image>, Refusal> {
-    services
-        .into_iter()
-        .enumerate()
-        .map(|(position, service)| {
-            let service = image(service, &format!("services[{position}]"))?;
-            service.variables.iter().try_for_each(check)?;
-            Ok(service)
-        })
-        .collect()
-}
-
 fn artifacts(artifacts: Vec<response::Artifact>) -> Result<Vec<Artifact>, Refusal> {
     artifacts
         .into_iter()
@@ -215,7 +259,7 @@ fn artifacts(artifacts: Vec<response::Artifact>) -> Result<Vec<Artifact>, Refusa
         .map(|(position, artifact)| {
             Ok(Artifact {
                 when: when(&artifact.when, || format!("artifacts[{position}].when"))?,
-                artifact_format: artifact_format(&artifact.artifact_format, position)?,
+                artifact_format: artifact_format(&artifact.artifact_format, position)?.into(),
                 name: artifact.name,
                 untracked: artifact.untracked,
                 paths: artifact.paths,
@@ -227,13 +271,13 @@ fn artifacts(artifacts: Vec<response::Artifact>) -> Result<Vec<Artifact>, Refusa
         .collect()
 }
 
-fn artifact_format(format: &str, position: usize) -> Result<ArtifactFormat, Refusal> {
+fn artifact_format(format: &str, position: usize) -> Result<ArchiveFormat, Refusal> {
     match format {
-        "" | "zip" => Ok(ArtifactFormat::Zip),
-        "gzip" => Ok(ArtifactFormat::Gzip),
-        "raw" => Ok(ArtifactFormat::Raw),
-        "zipzstd" => Ok(ArtifactFormat::ZipZstd),
-        "tarzstd" => Ok(ArtifactFormat::TarZstd),
+        "" | "zip" => Ok(ArchiveFormat::Zip),
+        "gzip" => Ok(ArchiveFormat::Gzip),
+        "raw" => Ok(ArchiveFormat::Raw),
+        "zipzstd" => Ok(ArchiveFormat::ZipZstd),
+        "tarzstd" => Ok(ArchiveFormat::TarZstd),
         _ => Err(Refusal::Value {
             path: format!("artifacts[{position}].artifact_format"),
             value: format.to_owned(),

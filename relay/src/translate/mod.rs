@@ -11,4 +11,4 @@ mod variables;
 
 pub use error::{Refusal, TranslateError};
 pub use job::{Translated, translate};
-pub use options::{DEFAULT_OUTPUT_LIMIT, Options, Runner};
+pub use options::{Options, Runner};

@@ -1,7 +1,6 @@
 //! What a translation is told beside the response.
 
-/// Bytes of trace that a runner keeps unless told otherwise: GitLab Runner's default `output_limit`.
-pub const DEFAULT_OUTPUT_LIMIT: u64 = 4 * 1024 * 1024;
+use vk_hub_proto::job::TraceOptions;
 
 /// The version of GitLab Runner that vk behaves as (dispatch protocol), for scripts that ask for it.
 const COMPATIBLE_VERSION: &str = "19.5.0";
@@ -28,7 +27,7 @@ impl Default for Options {
         Self {
             server_url: None,
             server_ca_pem: None,
-            output_limit: DEFAULT_OUTPUT_LIMIT,
+            output_limit: TraceOptions::default().limit_bytes,
             runner: Runner::default(),
             variables: Vec::new(),
             own_sources: false,

@@ -2,7 +2,7 @@
 
 use vk_hub_proto::job::{RefType, Sources, variables::Variables};
 
-use super::error::TranslateError;
+use super::error::Stop;
 use super::options::Options;
 use crate::response::GitInfo;
 
@@ -12,7 +12,7 @@ pub(super) fn sources(
     allow_fetch: bool,
     variables: &Variables,
     options: &Options,
-) -> Result<Sources, TranslateError> {
+) -> Result<Sources, Stop> {
     let needed =
         !options.own_sources && !matches!(variables.value("GIT_STRATEGY"), "none" | "empty");
     let git_info = match git_info {
@@ -33,7 +33,7 @@ pub(super) fn sources(
     }
     Ok(Sources {
         allow_fetch,
-        repo_url: without_credentials(&git_info.repo_url),
+        repo_url: without_credentials(git_info.repo_url.expose()),
         object_format: match git_info.repo_object_format.as_str() {
             "" => "sha1".to_owned(),
             format => format.to_owned(),
@@ -51,8 +51,8 @@ pub(super) fn sources(
     })
 }
 
-fn missing(path: &'static str, need: &'static str) -> TranslateError {
-    TranslateError::Missing { path, need }
+fn missing(path: &'static str, need: &'static str) -> Stop {
+    Stop::Missing { path, need }
 }
 
 /// GitLab's server turns `GIT_DEPTH` into the response's depth. Where the variable was given to vk, or the response

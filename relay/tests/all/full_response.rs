@@ -6,8 +6,8 @@
 use vk_gitlab::response;
 use vk_gitlab::translate::{Options, Runner, Translated, translate};
 use vk_hub_proto::job::{
-    Artifact, ArtifactFormat, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image,
-    JobInfo, RefType, RegistryCredential, Sources, Step, TraceOptions, Variable, When,
+    ArchiveFormat, Artifact, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image, JobInfo,
+    RefType, RegistryCredential, Sources, Step, TraceOptions, Variable, When,
 };
 
 const FULL: &[u8] = include_bytes!("fixtures/full-response.json");
@@ -219,24 +219,29 @@ fn artifacts() {
             exclude: strings(&["out/*.o"]),
             when: When::OnFailure,
             artifact_type: "archive".into(),
-            artifact_format: ArtifactFormat::Zip,
+            artifact_format: ArchiveFormat::Zip.into(),
             expire_in: "1 week".into(),
         }
     );
-    let kinds: Vec<(&str, ArtifactFormat)> = job
+    let kinds: Vec<(&str, ArchiveFormat)> = job
         .artifacts
         .iter()
-        .map(|artifact| (artifact.artifact_type.as_str(), artifact.artifact_format))
+        .map(|artifact| {
+            (
+                artifact.artifact_type.as_str(),
+                artifact.artifact_format.known().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(
         kinds,
         [
-            ("archive", ArtifactFormat::Zip),
-            ("junit", ArtifactFormat::Gzip),
-            ("archive", ArtifactFormat::Zip),
-            ("archive", ArtifactFormat::Raw),
-            ("archive", ArtifactFormat::ZipZstd),
-            ("archive", ArtifactFormat::TarZstd),
+            ("archive", ArchiveFormat::Zip),
+            ("junit", ArchiveFormat::Gzip),
+            ("archive", ArchiveFormat::Zip),
+            ("archive", ArchiveFormat::Raw),
+            ("archive", ArchiveFormat::ZipZstd),
+            ("archive", ArchiveFormat::TarZstd),
         ]
     );
 }

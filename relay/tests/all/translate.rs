@@ -22,7 +22,7 @@ fn error(json: &str) -> TranslateError {
 #[track_caller]
 fn assert_refused(json: &str, message: &str) {
     match error(json) {
-        TranslateError::Refused(refusal) => {
+        TranslateError::Refused { refusal, .. } => {
             assert_eq!(refusal.failure(), Failure::Configuration);
             assert_eq!(refusal.to_string(), message);
         }
@@ -446,8 +446,104 @@ fn refusals_tell_nothing_secret() {
     assert!(!format!("{error} {error:?}").contains("s3cr3t"));
     assert!(matches!(
         error,
-        TranslateError::Refused(Refusal::Nul { .. })
+        TranslateError::Refused {
+            refusal: Refusal::Nul { .. },
+            ..
+        }
     ));
+}
+
+/// Whatever refuses it, the job that comes along is told of with the masks that it would have run with.
+#[test]
+fn a_refused_job_brings_what_its_trace_needs() {
+    let whole = r#"
+        "id": 7, "token": "job-token", "runner_info": {"timeout": 60},
+        "variables": [{"key": "BASE", "value": "b4se"}, {"key": "S", "value": "$BASE-xyz", "masked": true}],
+        "image": {"name": "a", "variables": [{"key": "I", "value": "im4ge", "masked": true}]},
+        "services": [{"name": "b", "variables": [{"key": "I", "value": "serv1ce", "masked": true}]}],
+        "dependencies": [{"id": 1, "token": "dep-token"}],
+        "credentials": [{"type": "registry", "password": "pass"}],
+        "features": {"token_mask_prefixes": ["corp-"]}"#;
+    let runs = translated(&with(whole), &Options::default()).job;
+    let wanted = [
+        "$BASE-xyz",
+        "b4se-xyz",
+        "dep-token",
+        "im4ge",
+        "job-token",
+        "pass",
+        "serv1ce",
+    ];
+    assert_eq!(runs.secrets(), wanted.map(vk_hub_proto::job::Secret::from));
+    for refused in [
+        r#""secrets": {"x": {}}"#,
+        r#""run": "x""#,
+        r#""hooks": [{"name": "pre_get_sources_script", "script": ["\u0000"]}]"#,
+        r#""artifacts": [{"when": "x"}]"#,
+        r#""cache": [{"policy": "x"}]"#,
+    ] {
+        match error(&with(&format!("{whole}, {refused}"))) {
+            TranslateError::Refused { job, .. } => {
+                assert_eq!(job.secrets(), runs.secrets(), "{refused}");
+                assert_eq!(job.variables, runs.variables, "{refused}");
+                assert_eq!(job.trace, runs.trace, "{refused}");
+                assert_eq!((job.job.id, job.timeout_secs), (7, 60), "{refused}");
+            }
+            missing => panic!("{refused}: {missing:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_bad_port_does_not_hide_what_is_secret() {
+    let json = with(
+        r#""services": [{"name": "b", "ports": [{"number": 0}],
+            "variables": [{"key": "I", "value": "serv1ce", "masked": true}]}]"#,
+    );
+    match error(&json) {
+        TranslateError::Refused {
+            refusal: Refusal::Port { path, .. },
+            job,
+        } => {
+            assert_eq!(path, "services[0].ports[0].number");
+            assert_eq!(job.secrets(), [vk_hub_proto::job::Secret::from("serv1ce")]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_refusal_masks_what_was_expanded_into_it() {
+    let json = with(
+        r#""variables": [{"key": "K", "value": "hush-hush", "masked": true}],
+            "cache": [{"key": "k-$K", "policy": "p-$K"}]"#,
+    );
+    let error = error(&json);
+    assert!(!format!("{error:?}").contains("hush-hush"), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "unknown cache policy p-[MASKED] for k-[MASKED]"
+    );
+}
+
+#[test]
+fn a_response_shows_no_secret_in_debug_output() {
+    let response = parsed(
+        r#"{"token": "hush-1", "git_info": {"repo_url": "https://u:hush-2@h/p.git", "ref": "shown-1"},
+            "variables": [{"key": "shown-2", "value": "hush-3"},
+                {"key": "A", "value": "hush-4", "public": true, "masked": true},
+                {"key": "B", "value": "hush-5", "public": true, "file": true},
+                {"key": "C", "value": "shown-3", "public": true}],
+            "image": {"variables": [{"key": "D", "value": "hush-6"}]},
+            "services": [{"variables": [{"key": "D", "value": "hush-7"}]}],
+            "dependencies": [{"token": "hush-8"}],
+            "credentials": [{"password": "hush-9", "username": "shown-4"}]}"#,
+    );
+    let text = format!("{response:?}");
+    assert!(!text.contains("hush"), "{text}");
+    for shown in 1..5 {
+        assert!(text.contains(&format!("shown-{shown}")), "{text}");
+    }
 }
 
 const FULL: &[u8] = include_bytes!("fixtures/full-response.json");

@@ -29,7 +29,7 @@ pub fn job_response(bytes: &[u8]) {
                 assert!(warnings.iter().all(|warning| !warning.is_empty()));
                 check(&job);
             }
-            Err(TranslateError::Refused(refusal)) => {
+            Err(TranslateError::Refused { refusal, .. }) => {
                 assert_eq!(refusal.failure(), Failure::Configuration);
                 assert!(!refusal.to_string().is_empty());
             }

@@ -64,7 +64,7 @@ pub(crate) async fn find(
     let login = given.map(|given| Login {
         credential: Credential::Basic {
             username: given.username.clone(),
-            password: given.password.clone(),
+            password: given.password.expose().to_owned(),
         },
         source: "job payload (GitLab Registry)".to_owned(),
     });
@@ -116,7 +116,7 @@ mod tests {
         let given = [RegistryCredential {
             url: "https://r.example.com".to_owned(),
             username: "job".to_owned(),
-            password: "x".to_owned(),
+            password: "x".into(),
         }];
         let job = JobLogins {
             docker_auth_config: variable,

@@ -78,7 +78,7 @@ pub(crate) fn hook_script(
     writer.export("GCM_INTERACTIVE", "Never");
     let prefix = match hook {
         HookName::PreGetSourcesScript => "pre_clone_script",
-        HookName::PostGetSourcesScript => {
+        _ => {
             if !context.environment.settings().lfs_skip_smudge {
                 writer.export("GIT_LFS_SKIP_SMUDGE", "1");
             }

@@ -2,7 +2,7 @@
 //! wire §3.5).
 
 use vk_agent_client::ArchiveRequest;
-use vk_hub_proto::job::{Artifact, ArtifactFormat, ArtifactOutcome, Dependency};
+use vk_hub_proto::job::{ArchiveFormat, Artifact, ArtifactOutcome, Dependency};
 use vk_trace::Output;
 use vk_trace::helper::Level;
 use vk_transfer::{Download, DownloadError, Spooled, Upload, UploadError, file_name, format_name};
@@ -10,7 +10,7 @@ use vk_transfer::{Download, DownloadError, Spooled, Upload, UploadError, file_na
 use super::io::StageIo;
 use super::transfer::{PackError, Transfer, failure, fatal, transferring};
 use super::{Made, Moment, StageEnd, uploads_of};
-use crate::job::context::{JobContext, system};
+use crate::job::context::{JobContext, configuration, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;
 use crate::job::session::Session;
@@ -45,7 +45,7 @@ async fn one_download(
     let (environment, output) = (&transfer.environment, &transfer.output);
     let download = Download {
         job_id: dependency.id,
-        token: &dependency.token,
+        token: dependency.token.expose(),
         direct: environment.job().is_on(FeatureFlag::DirectDownload),
         folder: transfer.session.guest.work_dir(),
         meter: environment.meter(),
@@ -122,11 +122,15 @@ async fn pack_and_send(
         output,
         ..
     } = transfer;
+    let format = artifact.artifact_format.known().map_err(|unknown| {
+        let failure = configuration(unknown.to_string());
+        (ArtifactOutcome::Failed, failure)
+    })?;
     if environment
         .job()
         .variables()
         .is_true("RUNNER_GENERATE_ARTIFACTS_METADATA")
-        && artifact.artifact_format == ArtifactFormat::Zip
+        && format == ArchiveFormat::Zip
     {
         output
             .warning("vk does not make artifacts statements")
@@ -139,7 +143,7 @@ async fn pack_and_send(
         paths: environment.expanded_paths(&artifact.paths, output).await,
         exclude: environment.expanded_paths(&artifact.exclude, output).await,
         untracked: artifact.untracked,
-        format: artifact.artifact_format,
+        format,
         level: environment
             .compression("ARTIFACT_COMPRESSION_LEVEL", output)
             .await,
@@ -160,14 +164,15 @@ async fn pack_and_send(
     };
     // As `--name`, which the helper gets where the job has a name (gitlab-runner, wire §3.1).
     let name = (!artifact.name.is_empty()).then_some(name.as_str());
-    let file_name = file_name(name, artifact.artifact_format);
-    send(transfer, artifact, &file_name, &archive).await?;
+    let file_name = file_name(name, format);
+    send(transfer, artifact, format, &file_name, &archive).await?;
     Ok(true)
 }
 
 async fn send(
     transfer: &Transfer<'_>,
     artifact: &Artifact,
+    format: ArchiveFormat,
     file_name: &str,
     archive: &Spooled,
 ) -> Result<(), (ArtifactOutcome, StageFailure)> {
@@ -175,10 +180,10 @@ async fn send(
     let job = &context.job;
     let upload = Upload {
         job_id: job.job.id,
-        token: &job.token,
+        token: job.token.expose(),
         file: archive,
         file_name,
-        format: format_name(artifact.artifact_format),
+        format: format_name(format),
         artifact_type: &artifact.artifact_type,
         expire_in: &artifact.expire_in,
         meter: transfer.environment.meter(),

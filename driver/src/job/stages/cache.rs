@@ -83,8 +83,8 @@ impl Direction {
     /// Says that `policy` excludes this way; `None` if it does not.
     fn forbidden(self, policy: CachePolicy, key: &Key) -> Option<String> {
         let doing = match (self, policy) {
-            (Self::Down, CachePolicy::Push) => "downloading",
-            (Self::Up, CachePolicy::Pull) => "uploading",
+            (Self::Down, policy) if !policy.restores() => "downloading",
+            (Self::Up, policy) if !policy.saves() => "uploading",
             _ => return None,
         };
         Some(format!("Not {doing} cache {} due to policy", key.human))
@@ -427,6 +427,7 @@ mod tests {
                 .map(|direction| direction.forbidden(policy, &key).unwrap_or_default())
         };
         assert_eq!(told(CachePolicy::PullPush), ["", ""]);
+        assert!(told(CachePolicy::Other).iter().all(|told| !told.is_empty()));
         assert_eq!(
             told(CachePolicy::Push),
             ["Not downloading cache k due to policy", ""]

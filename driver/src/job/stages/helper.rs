@@ -26,7 +26,6 @@ const MAX_ENV_FILE: usize = 1 << 20;
 const METER: &str = "TRANSFER_METER_FREQUENCY";
 
 /// The helper's environment.
-#[derive(Debug)]
 pub(super) struct HelperEnvironment {
     job: JobEnvironment,
     /// Variables from `$GITLAB_ENV`.

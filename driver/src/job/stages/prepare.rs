@@ -30,6 +30,7 @@ pub(super) async fn run(context: &JobContext, mut io: StageIo) -> StageEnd {
 
 async fn boot(context: &JobContext, io: &mut StageIo) -> Result<Booted, StageFailure> {
     refuse_services(context)?;
+    refuse_formats(context)?;
     let size = context.size()?;
     let name = image_name(context);
     let line = format!(
@@ -99,6 +100,15 @@ fn refuse_services(context: &JobContext) -> Result<(), StageFailure> {
         "the job has services (\"{}\"), which vk does not run yet: take them out of the job",
         service.name
     )))
+}
+
+/// Else the job would run to its end before it fails.
+fn refuse_formats(context: &JobContext) -> Result<(), StageFailure> {
+    let formats = context.job.artifacts.iter();
+    formats
+        .map(|artifact| artifact.artifact_format.known())
+        .try_for_each(|format| format.map(drop))
+        .map_err(|unknown| configuration(unknown.to_string()))
 }
 
 /// Expanded at the job's start (gitlab-runner, wire §5.1).

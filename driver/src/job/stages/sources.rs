@@ -105,7 +105,7 @@ async fn check_out(
         sources: &job.sources,
         local_repo: context.options.local_repo.as_deref(),
         server_url: &job.server_url,
-        token: &job.token,
+        token: job.token.expose(),
         ca_pem: job.server_ca_pem.as_deref(),
         strategy: strategy(settings.strategy),
         retry: moment.attempt > 1,

@@ -1,6 +1,8 @@
 //! The full list of a job's variables and what follows from it (gitlab-runner, build §4.1 and build §4.2).
 
-use vk_hub_proto::job::{CiJob, Variable, variables::Variables};
+use std::fmt;
+
+use vk_hub_proto::job::{CiJob, Secret, Variable, variables::Variables};
 
 use super::dirs::{DirsError, JobDirs};
 use crate::job::feature_flags::{FeatureFlag, FeatureFlags};
@@ -83,9 +85,7 @@ impl Default for Slot {
 }
 
 /// A job's variables, flags, settings and folders, as one consistent whole.
-///
-/// Its [`Debug`] output carries secrets.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct JobEnvironment {
     host: Slot,
     dirs: JobDirs,
@@ -93,6 +93,17 @@ pub(crate) struct JobEnvironment {
     settings: Settings,
     warnings: Vec<String>,
     variables: Variables,
+}
+
+/// Shows no secret: settings, folders and warnings, which may have taken over values of masked variables, are left out.
+impl fmt::Debug for JobEnvironment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("JobEnvironment")
+            .field("host", &self.host)
+            .field("variables", &self.variables)
+            .finish_non_exhaustive()
+    }
 }
 
 impl JobEnvironment {
@@ -171,53 +182,22 @@ impl JobEnvironment {
         &self.warnings
     }
 
-    /// The values to mask in the trace, none empty and none twice: masked variables as expanded, the job's and its
-    /// dependencies' tokens, and passwords of registries, each without white space around it (gitlab-runner, build §4.5
-    /// and build §6.2).
+    /// The values to mask in the trace: [`CiJob::secrets_within`] this environment.
     #[must_use]
     pub(crate) fn masked_values(&self, job: &CiJob) -> Vec<String> {
-        secrets(&self.variables, job)
+        exposed(&job.secrets_within(&self.variables))
     }
 }
 
-/// The values to mask for a job that has no environment: as [`JobEnvironment::masked_values`], expanded against the
-/// job's own variables, and as they were written.
+/// The values to mask for a job that has no environment: [`CiJob::secrets`].
 #[must_use]
 pub(crate) fn secrets_of_refused(job: &CiJob) -> Vec<String> {
-    let written = Variables::new(job.variables.clone());
-    let mut values = secrets(&written.expanded(), job);
-    values.extend(secrets(&written, job));
-    values.sort_unstable();
-    values.dedup();
-    values
+    exposed(&job.secrets())
 }
 
-fn secrets(variables: &Variables, job: &CiJob) -> Vec<String> {
-    let images = job.image.iter().chain(&job.services);
-    let of_images = images.flat_map(|image| &image.variables);
-    let masked = variables
-        .iter()
-        .chain(of_images)
-        .filter(|variable| variable.masked)
-        .map(|variable| variable.value.as_str());
-    let tokens = job
-        .dependencies
-        .iter()
-        .map(|dependency| dependency.token.as_str());
-    let passwords = job
-        .registry_credentials
-        .iter()
-        .map(|credential| credential.password.as_str());
-    let mut values: Vec<String> = masked
-        .chain(tokens)
-        .chain(passwords)
-        .chain([job.token.as_str()])
-        .map(|value| value.trim().to_owned())
-        .filter(|value| !value.is_empty())
-        .collect();
-    values.sort_unstable();
-    values.dedup();
-    values
+fn exposed(secrets: &[Secret]) -> Vec<String> {
+    let exposed = secrets.iter().map(|secret| secret.expose().to_owned());
+    exposed.collect()
 }
 
 /// The list of gitlab-runner, build §4.1, unexpanded; without flags and folders while these are not known.
@@ -530,6 +510,9 @@ mod tests {
 
         let values = environment(&job).masked_values(&job);
 
-        assert_eq!(values, ["content", "dep", "pw", "tok", "whole-part"]);
+        assert_eq!(
+            values,
+            ["content", "dep", "pw", "tok", "whole-$PART", "whole-part"]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! File names of uploaded archives (gitlab-runner, wire §3.2: `artifactFilename`).
 
-use vk_hub_proto::job::ArtifactFormat;
+use vk_hub_proto::job::ArchiveFormat;
 
 /// The name when the job gives none: the default of the helper's `--name`.
 const UNNAMED: &str = "artifacts";
@@ -11,7 +11,7 @@ const NO_PART: &str = "default";
 /// The file name of an archive called `name` (variables expanded); `None` where the job names none. A name that expands
 /// to nothing is one.
 #[must_use]
-pub fn file_name(name: Option<&str>, format: ArtifactFormat) -> String {
+pub fn file_name(name: Option<&str>, format: ArchiveFormat) -> String {
     let base = match base(name.unwrap_or(UNNAMED)) {
         "." => NO_PART,
         base => base,
@@ -21,22 +21,22 @@ pub fn file_name(name: Option<&str>, format: ArtifactFormat) -> String {
 
 /// The name that GitLab knows a format by.
 #[must_use]
-pub fn format_name(format: ArtifactFormat) -> &'static str {
+pub fn format_name(format: ArchiveFormat) -> &'static str {
     match format {
-        ArtifactFormat::Zip => "zip",
-        ArtifactFormat::Gzip => "gzip",
-        ArtifactFormat::Raw => "raw",
-        ArtifactFormat::ZipZstd => "zipzstd",
-        ArtifactFormat::TarZstd => "tarzstd",
+        ArchiveFormat::Zip => "zip",
+        ArchiveFormat::Gzip => "gzip",
+        ArchiveFormat::Raw => "raw",
+        ArchiveFormat::ZipZstd => "zipzstd",
+        ArchiveFormat::TarZstd => "tarzstd",
     }
 }
 
-fn suffix(format: ArtifactFormat) -> &'static str {
+fn suffix(format: ArchiveFormat) -> &'static str {
     match format {
-        ArtifactFormat::Zip | ArtifactFormat::ZipZstd => ".zip",
-        ArtifactFormat::Gzip => ".gz",
-        ArtifactFormat::TarZstd => ".tar.zst",
-        ArtifactFormat::Raw => "",
+        ArchiveFormat::Zip | ArchiveFormat::ZipZstd => ".zip",
+        ArchiveFormat::Gzip => ".gz",
+        ArchiveFormat::TarZstd => ".tar.zst",
+        ArchiveFormat::Raw => "",
     }
 }
 
@@ -57,23 +57,23 @@ mod tests {
     #[test]
     fn names_are_made_as_by_gitlab_runner() {
         let cases = [
-            ("bundle-main", ArtifactFormat::Zip, "bundle-main.zip"),
-            ("", ArtifactFormat::Zip, "default.zip"),
-            ("", ArtifactFormat::Raw, "default"),
-            ("repos/web/main", ArtifactFormat::Zip, "main.zip"),
-            ("junit.xml", ArtifactFormat::Gzip, "junit.xml.gz"),
-            ("a", ArtifactFormat::ZipZstd, "a.zip"),
-            ("a", ArtifactFormat::TarZstd, "a.tar.zst"),
-            (".", ArtifactFormat::Zip, "default.zip"),
-            ("x/.", ArtifactFormat::Zip, "default.zip"),
-            ("x/", ArtifactFormat::Zip, "x.zip"),
-            ("/", ArtifactFormat::Zip, "/.zip"),
-            ("..", ArtifactFormat::Zip, "...zip"),
+            ("bundle-main", ArchiveFormat::Zip, "bundle-main.zip"),
+            ("", ArchiveFormat::Zip, "default.zip"),
+            ("", ArchiveFormat::Raw, "default"),
+            ("repos/web/main", ArchiveFormat::Zip, "main.zip"),
+            ("junit.xml", ArchiveFormat::Gzip, "junit.xml.gz"),
+            ("a", ArchiveFormat::ZipZstd, "a.zip"),
+            ("a", ArchiveFormat::TarZstd, "a.tar.zst"),
+            (".", ArchiveFormat::Zip, "default.zip"),
+            ("x/.", ArchiveFormat::Zip, "default.zip"),
+            ("x/", ArchiveFormat::Zip, "x.zip"),
+            ("/", ArchiveFormat::Zip, "/.zip"),
+            ("..", ArchiveFormat::Zip, "...zip"),
         ];
         for (name, format, expected) in cases {
             assert_eq!(file_name(Some(name), format), expected, "{name:?}");
         }
-        assert_eq!(file_name(None, ArtifactFormat::Zip), "artifacts.zip");
-        assert_eq!(file_name(None, ArtifactFormat::Raw), "artifacts");
+        assert_eq!(file_name(None, ArchiveFormat::Zip), "artifacts.zip");
+        assert_eq!(file_name(None, ArchiveFormat::Raw), "artifacts");
     }
 }

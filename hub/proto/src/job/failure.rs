@@ -27,6 +27,10 @@ pub enum Failure {
     NoCapacity,
     /// The node was lost.
     Lost,
+    /// A class that this build does not know. It counts as [`Failure::System`] where a command ends with it, and GitLab is
+    /// told `unknown_failure`.
+    #[serde(other)]
+    Other,
 }
 
 impl Failure {
@@ -40,7 +44,7 @@ impl Failure {
             Self::ExternalDependency => "runner_external_dependency_failure",
             Self::System | Self::NoCapacity | Self::Lost => "runner_system_failure",
             Self::Interrupted => "runner_interrupted",
-            Self::Canceled => UNKNOWN,
+            Self::Canceled | Self::Other => UNKNOWN,
         }
     }
 }
@@ -78,7 +82,7 @@ pub fn gitlab_failure_reason(failure: Failure, known: &[String]) -> &'static str
 mod tests {
     use super::*;
 
-    const CLASSES: [(Failure, &str, &str); 10] = [
+    const CLASSES: [(Failure, &str, &str); 11] = [
         (Failure::Script, "script_failure", "script_failure"),
         (
             Failure::Timeout,
@@ -121,6 +125,7 @@ mod tests {
             "runner_system_failure",
             "runner_system_failure",
         ),
+        (Failure::Other, "unknown_failure", "unknown_failure"),
     ];
 
     /// gitlab-runner, wire §1.13.

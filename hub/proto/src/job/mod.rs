@@ -7,14 +7,18 @@ pub mod cache_key;
 mod failure;
 mod redact;
 mod result;
+mod secret;
+mod secrets;
 mod spec;
 pub mod variables;
 
 pub use failure::{Failure, gitlab_failure_reason};
-pub use redact::REDACTED;
+pub use redact::{REDACTED, hidden};
 pub use result::{ArtifactOutcome, ArtifactResult, JobResult, Usage};
+pub use secret::Secret;
 pub use spec::{
-    Artifact, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image, JobInfo, JobSpec,
-    RefType, RegistryCredential, Sources, Step, TraceOptions, Variable, When,
+    Artifact, ArtifactFormat, Cache, CachePolicy, CiJob, Dependency, Hook, HookName, Image,
+    JobInfo, JobSpec, RefType, RegistryCredential, Sources, Step, TraceOptions, UnknownFormat,
+    Variable, When,
 };
-pub use vk_archive_format::Format as ArtifactFormat;
+pub use vk_archive_format::Format as ArchiveFormat;

@@ -38,6 +38,7 @@ pub struct ArtifactResult {
 /// What became of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ArtifactOutcome {
     /// GitLab has it.
     Uploaded,
@@ -47,6 +48,9 @@ pub enum ArtifactOutcome {
     TooLarge,
     /// The upload failed.
     Failed,
+    /// An outcome that this build does not know: nothing may rely on GitLab having the artifact.
+    #[serde(other)]
+    Other,
 }
 
 /// What a job used on its node.

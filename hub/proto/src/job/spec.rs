@@ -1,26 +1,39 @@
 //! [`CiJob`] and its parts, as the dispatch protocol's field table defines them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use vk_archive_format::Format;
+
+use super::Secret;
+
+/// A job's limit in seconds where its spec has none: GitLab's own for a project.
+const DEFAULT_TIMEOUT_SECS: u64 = 3600;
+
+/// Bytes of trace that are kept where a spec does not say: GitLab Runner's default `output_limit`.
+const DEFAULT_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A job of any kind a node can run, told apart by `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum JobSpec {
     /// A GitLab CI job; the only kind so far.
     GitlabCi(Box<CiJob>),
+    /// A kind that this build does not know. Nothing of it is kept: the job is refused as
+    /// [`Failure::Configuration`](super::Failure::Configuration).
+    #[serde(other)]
+    Other,
 }
 
 /// A GitLab CI job, translated from GitLab's job response.
 ///
-/// It carries secrets (`token`, masked variables, credentials). Its [`Debug`] output does too: log
-/// [`CiJob::redacted`] instead.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// It carries secrets (`token`, masked variables, credentials): [`CiJob::secrets`] lists them. Its [`Debug`] output shows
+/// none, as [`CiJob::redacted`] does not; its JSON has them all.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CiJob {
     /// Who and what the job is in GitLab.
     pub job: JobInfo,
     /// The job's own token (`CI_JOB_TOKEN`): clone, artifact upload, trace.
-    pub token: String,
+    pub token: Secret,
     /// URL of the GitLab server, as the runner is configured with.
     pub server_url: String,
     /// PEM certificates that the server's TLS chain is checked with, beside the host's own.
@@ -28,7 +41,8 @@ pub struct CiJob {
     pub server_ca_pem: Option<String>,
     /// Where the sources come from.
     pub sources: Sources,
-    /// Limit on the job's whole run, in seconds; at least 1.
+    /// Limit on the job's whole run, in seconds; at least 1. 3600 where there is none.
+    #[serde(default = "default_timeout_secs")]
     pub timeout_secs: u64,
     /// The job's variables in GitLab's order, the runner's own behind them, save for `CI_RUNNER_SHORT_TOKEN`, which
     /// stands before them so that a job may override it. A later one wins.
@@ -55,10 +69,39 @@ pub struct CiJob {
     #[serde(default)]
     pub dependencies: Vec<Dependency>,
     /// How the trace is made.
+    #[serde(default)]
     pub trace: TraceOptions,
     /// Scripts that run around the checkout.
     #[serde(default)]
     pub hooks: Vec<Hook>,
+}
+
+fn default_timeout_secs() -> u64 {
+    DEFAULT_TIMEOUT_SECS
+}
+
+impl Default for CiJob {
+    /// A job without anything to do, which may run for an hour.
+    fn default() -> Self {
+        Self {
+            job: JobInfo::default(),
+            token: Secret::default(),
+            server_url: String::new(),
+            server_ca_pem: None,
+            sources: Sources::default(),
+            timeout_secs: DEFAULT_TIMEOUT_SECS,
+            variables: Vec::new(),
+            steps: Vec::new(),
+            image: None,
+            services: Vec::new(),
+            artifacts: Vec::new(),
+            caches: Vec::new(),
+            registry_credentials: Vec::new(),
+            dependencies: Vec::new(),
+            trace: TraceOptions::default(),
+            hooks: Vec::new(),
+        }
+    }
 }
 
 /// Identity of a job within GitLab.
@@ -119,16 +162,22 @@ pub struct Sources {
 /// Kind of a git ref.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RefType {
     /// A branch, or a merge request's ref.
     #[default]
     Branch,
     /// A tag.
     Tag,
+    /// A kind that this build does not know. It counts as a branch: `refspecs` and `sha` say what to fetch.
+    #[serde(other)]
+    Other,
 }
 
 /// One CI/CD variable.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Its [`Debug`] output shows the value of a public one only that is neither masked nor a file.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Variable {
     /// Name.
@@ -164,6 +213,7 @@ pub struct Step {
 /// When a step, an artifact or a cache applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum When {
     /// Only when the job's steps succeeded.
     #[default]
@@ -172,6 +222,9 @@ pub enum When {
     OnFailure,
     /// In both cases.
     Always,
+    /// A case that this build does not know: what it is said of never applies.
+    #[serde(other)]
+    Other,
 }
 
 impl When {
@@ -182,6 +235,7 @@ impl When {
             Self::OnSuccess => success,
             Self::OnFailure => !success,
             Self::Always => true,
+            Self::Other => false,
         }
     }
 }
@@ -229,12 +283,62 @@ pub struct Artifact {
     /// `archive`, or a report's type such as `junit`.
     pub artifact_type: String,
     /// How it is packed.
-    pub artifact_format: Format,
+    pub artifact_format: ArtifactFormat,
     /// How long GitLab keeps it, as the job wrote it.
     pub expire_in: String,
 }
 
+/// How an artifact is packed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum ArtifactFormat {
+    /// In a way that this build knows.
+    Known(Format),
+    /// In another way, by its name. A job with such an artifact is refused as
+    /// [`Failure::Configuration`](super::Failure::Configuration), with [`UnknownFormat`]: packed in another way, those
+    /// who read it could not.
+    Other(String),
+}
+
+impl Default for ArtifactFormat {
+    /// A zip, as GitLab takes it where a job does not say.
+    fn default() -> Self {
+        Self::Known(Format::default())
+    }
+}
+
+impl From<Format> for ArtifactFormat {
+    fn from(format: Format) -> Self {
+        Self::Known(format)
+    }
+}
+
+/// An artifact's format is none that this build can make.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the artifact format {0:?} is not known: it must be one of zip, gzip, raw, zipzstd, tarzstd"
+)]
+pub struct UnknownFormat(pub String);
+
+impl ArtifactFormat {
+    /// The format to pack in.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownFormat`], where this build does not know it: the job is not to be run.
+    pub fn known(&self) -> Result<Format, UnknownFormat> {
+        match self {
+            Self::Known(format) => Ok(*format),
+            Self::Other(name) => Err(UnknownFormat(name.clone())),
+        }
+    }
+}
+
 /// One cache.
+///
+/// Its keys are expanded and may hold values of masked variables, which its own [`Debug`] output shows; that of the job
+/// does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cache {
@@ -261,6 +365,7 @@ pub struct Cache {
 /// Which ways a cache goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum CachePolicy {
     /// Restored before the steps, saved after.
     #[default]
@@ -269,6 +374,24 @@ pub enum CachePolicy {
     Pull,
     /// Saved only.
     Push,
+    /// A policy that this build does not know: the cache is neither restored nor saved, and the trace says so. A job
+    /// must succeed without its caches.
+    #[serde(other)]
+    Other,
+}
+
+impl CachePolicy {
+    /// Whether the cache is restored before the steps.
+    #[must_use]
+    pub fn restores(self) -> bool {
+        matches!(self, Self::PullPush | Self::Pull)
+    }
+
+    /// Whether it is saved after them.
+    #[must_use]
+    pub fn saves(self) -> bool {
+        matches!(self, Self::PullPush | Self::Push)
+    }
 }
 
 /// Login of an image registry.
@@ -280,7 +403,7 @@ pub struct RegistryCredential {
     /// User.
     pub username: String,
     /// Password or token.
-    pub password: String,
+    pub password: Secret,
 }
 
 /// An earlier job whose artifacts this one downloads.
@@ -292,7 +415,7 @@ pub struct Dependency {
     /// Its job name.
     pub name: String,
     /// The token that opens its artifacts.
-    pub token: String,
+    pub token: Secret,
     /// File name of its archive; empty when it has none.
     pub filename: String,
     /// Size of its archive in bytes, as GitLab says.
@@ -300,15 +423,35 @@ pub struct Dependency {
 }
 
 /// How a job's trace is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceOptions {
     /// Whether stages are marked as sections.
     pub sections: bool,
     /// Token prefixes to mask behind, beside the default ones.
     pub mask_prefixes: Vec<String>,
-    /// Bytes after which the trace is cut, stamps counted.
+    /// Bytes after which the trace is cut, stamps counted. 4194304 where a spec has none, or 0: as GitLab Runner takes
+    /// its `output_limit`.
+    #[serde(deserialize_with = "limit_bytes")]
     pub limit_bytes: u64,
+}
+
+impl Default for TraceOptions {
+    /// No sections, GitLab's own token prefixes, 4 MiB.
+    fn default() -> Self {
+        Self {
+            sections: false,
+            mask_prefixes: Vec::new(),
+            limit_bytes: DEFAULT_LIMIT_BYTES,
+        }
+    }
+}
+
+fn limit_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(match u64::deserialize(deserializer)? {
+        0 => DEFAULT_LIMIT_BYTES,
+        limit => limit,
+    })
 }
 
 /// A script around the checkout.
@@ -323,21 +466,25 @@ pub struct Hook {
 /// Where a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HookName {
     /// Before the checkout.
     PreGetSourcesScript,
     /// After it.
     PostGetSourcesScript,
+    /// A place that this build does not know: the script is never run, as GitLab Runner runs none it does not know.
+    #[serde(other)]
+    Other,
 }
 
 impl CiJob {
     /// The script of the first hook called `name`; empty when the job has none (the first entry wins, as in
-    /// GitLab Runner).
+    /// GitLab Runner), and for [`HookName::Other`].
     #[must_use]
     pub fn hook(&self, name: HookName) -> &[String] {
         self.hooks
             .iter()
-            .find(|hook| hook.name == name)
+            .find(|hook| hook.name == name && name != HookName::Other)
             .map_or(&[], |hook| hook.script.as_slice())
     }
 }

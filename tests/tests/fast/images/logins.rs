@@ -25,7 +25,7 @@ async fn a_login_is_taken_from_where_there_is_one() {
         registry_credentials: vec![RegistryCredential {
             url: registry.host().to_owned(),
             username: USER.to_owned(),
-            password: PASSWORD.to_owned(),
+            password: PASSWORD.into(),
         }],
         ..request.clone()
     };

@@ -11,8 +11,8 @@ const TEMP_DIR: &str = "RUNNER_TEMP_PROJECT_DIR";
 
 /// Variables in their order; of several with one key the last one counts.
 ///
-/// Its [`Debug`] output carries secrets.
-#[derive(Clone, Debug, Default)]
+/// Its [`Debug`] output shows values of public variables only, without the others' values in them.
+#[derive(Clone, Default)]
 pub struct Variables {
     list: Vec<Variable>,
     last: HashMap<String, usize>,
