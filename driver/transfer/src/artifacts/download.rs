@@ -12,7 +12,7 @@ use super::client::{Call, CallError, ClientError, GitLab, Reply, Token};
 use crate::meter::Meter;
 use crate::notes::Notes;
 use crate::spool::{Spool, SpoolError, Spooled};
-use vk_http::Count;
+use vk_http::{Count, RedirectError};
 use vk_trace::helper::Level;
 
 /// How often an archive is asked for.
@@ -125,7 +125,8 @@ impl GitLab {
             Err(error) => {
                 lost(&error, &id, notes).await;
                 return Err(match error {
-                    CallError::Redirect(ref why) if why.is_refusal() => {
+                    // vk itself does not follow: it would be wrong to ask again.
+                    CallError::Redirect(RedirectError::LeavesHttps(_)) => {
                         DownloadError::Refused(error)
                     }
                     _ => DownloadError::Failed,

@@ -9,7 +9,7 @@ use super::multipart::Multipart;
 use crate::meter::Meter;
 use crate::notes::Notes;
 use crate::spool::Spooled;
-use vk_http::Count;
+use vk_http::{Count, RedirectError};
 use vk_trace::helper::Level;
 
 /// An archive to upload, and what GitLab is to know of it.
@@ -60,7 +60,8 @@ impl UploadError {
     fn tries(&self) -> u32 {
         match self {
             Self::Forbidden | Self::TooLarge | Self::Client(_) => 1,
-            Self::Lost(CallError::Redirect(error)) if error.is_refusal() => 1,
+            // vk itself does not follow.
+            Self::Lost(CallError::Redirect(RedirectError::LeavesHttps(_))) => 1,
             Self::Failed | Self::Lost(_) => 3,
             Self::Unavailable => 6,
         }
