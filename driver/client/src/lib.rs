@@ -4,6 +4,18 @@
 //! an [`AgentError`]. Nothing here waits for ever for a handshake; how long an operation itself may take is the
 //! caller's to bound.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod archive;
 mod client;
 mod error;

@@ -4,6 +4,18 @@
 //! leaves is streamed into the guest. What the job and its repository decide (flags, refs, URLs, file
 //! names, attributes, submodules) is hostile; [`checkout`] says what is done about that.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod cache;
 mod checkout;
 mod credential;

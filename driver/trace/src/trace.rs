@@ -326,7 +326,7 @@ impl End {
     /// After a write that put out what `out` holds from `start` on.
     fn hold_back(&mut self, out: &mut Vec<u8>, start: usize) {
         if let End::Plain(held) = self {
-            let tail = utf8::incomplete_tail(&out[start..]);
+            let tail = utf8::incomplete_tail(out.get(start..).unwrap_or_default());
             held.extend(out.drain(out.len() - tail..));
         }
     }

@@ -3,6 +3,18 @@
 //! `artifacts` speaks GitLab's API, `caches` keeps caches; both move archives that lie in a [`Spool`], tell what they do
 //! by [`Notes`], and show their progress by a meter.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod artifacts;
 mod caches;
 mod meter;

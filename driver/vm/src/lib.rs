@@ -3,6 +3,18 @@
 //! [`start`] boots a [`MachineConfig`] on the [`Backend`] asked for and returns a [`Machine`]. What talks to the guest
 //! connects to [`Machine::vsock_path`]; what waits for its end, whatever the cause, awaits [`Machine::wait`].
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod backend;
 mod config;
 mod console;

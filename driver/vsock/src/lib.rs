@@ -8,6 +8,18 @@
 //! - `queues`: virtqueues of a hostile guest;
 //! - `backend` and `service`: the device served to QEMU over vhost-user.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
+
 mod backend;
 mod connection;
 mod device;
