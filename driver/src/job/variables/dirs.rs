@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 use vk_hub_proto::job::{CiJob, Failure};
 
-use crate::job::settings::{GitStrategy, Settings};
+use crate::job::settings::{Settings, Strategy};
 
 /// The job's folders in the guest; absolute paths without a slash at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl JobDirs {
         } else {
             clone_path(&settings.clone_path.replace('\\', "/"), &builds)?
         };
-        if settings.strategy == GitStrategy::Empty {
+        if settings.strategy == Strategy::Empty {
             project.push_str("-empty");
         }
         let tmp = format!("{project}.tmp");
