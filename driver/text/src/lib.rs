@@ -1,4 +1,6 @@
 //! Durations, sizes and quotes as people, Go and GitLab Runner write them, and errors in one line.
+//!
+//! Plain functions: nothing is kept, and nothing is read from the environment, random numbers for [`random_id`] aside.
 
 #![cfg_attr(
     not(test),

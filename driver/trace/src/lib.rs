@@ -9,6 +9,8 @@
 //!
 //! What is held back is bounded: per stream the longest secret (see `mask`) and one unfinished
 //! line of at most 8 KiB.
+//!
+//! Embedders make a [`Trace`] for a job and a [`Stream`] for each output of it; what comes out, in order, is the job's log.
 
 #![cfg_attr(
     not(test),

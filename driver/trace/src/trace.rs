@@ -242,7 +242,8 @@ impl Trace {
     }
 
     /// Whether the trace has reached its limit: what is written from now on is dropped.
-    pub fn limit_reached(&self) -> bool {
+    #[cfg(test)]
+    fn limit_reached(&self) -> bool {
         self.limit.reached()
     }
 }

@@ -1,7 +1,19 @@
 //! Artifacts and caches: archives between a host, GitLab, and a registry or a folder of the host.
 //!
-//! `artifacts` speaks GitLab's API, `caches` keeps caches; both move archives that lie in a [`Spool`], tell what they do
-//! by [`Notes`], and show their progress by a meter.
+//! `artifacts` speaks GitLab's API ([`GitLab`]), `caches` keeps caches ([`CacheStore`]); both move archives that lie in a
+//! [`Spool`], tell what they do by [`Notes`], and show their progress by a meter. What is told, how often something is
+//! tried and what an answer means is as in GitLab Runner.
+//!
+//! # Limits
+//!
+//! - An archive has [`MAX_ARCHIVE`] bytes at most; it lies on the disk, not in memory.
+//! - The job's token goes to GitLab's own origin, and nothing goes from https to http.
+//! - Archives are not looked into: their bytes come from and go to guests, which are hostile.
+//!
+//! # What embedders need
+//!
+//! A tokio runtime with I/O and time, a folder for spools, and somebody who takes what [`Notes`] tell. Nothing here reads
+//! the environment.
 
 #![cfg_attr(
     not(test),
@@ -21,8 +33,14 @@ mod meter;
 mod notes;
 mod spool;
 
-pub use artifacts::*;
-pub use caches::*;
-pub use meter::Meter;
+pub use artifacts::{
+    ApiError, CallError, ClientError, Download, DownloadError, GitLab, Upload, UploadError,
+    file_name, format_name,
+};
+pub use caches::{
+    CacheArchive, CacheError, CacheRegistry, CacheSettings, CacheStore, FolderError, ManifestError,
+    NameError, Stored, Telling, keys, repository, store_of_job, tag,
+};
 pub use notes::{Note, Notes};
 pub use spool::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
+pub use vk_http::RedirectError;

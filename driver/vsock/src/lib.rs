@@ -7,6 +7,9 @@
 //! - `stream`, `sockets` and `device`: the host's Unix sockets, as Firecracker lays them out;
 //! - `queues`: virtqueues of a hostile guest;
 //! - `backend` and `service`: the device served to QEMU over vhost-user.
+//!
+//! [`Service`] serves one VM's device until the VMM hangs up, on threads of its own: it needs no async runtime.
+//! Everything a guest can make it remember is bounded.
 
 #![cfg_attr(
     not(test),
