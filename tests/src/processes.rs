@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use procfs_core::FromRead;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 
@@ -119,16 +120,14 @@ struct Stat {
 
 impl Stat {
     fn read(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Behind the command's name in brackets, which may hold anything: the third field and those after it.
-        let fields: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
+        let stat = procfs_core::process::Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
         Some(Self {
-            is_zombie: *fields.first()? == "Z",
-            parent: fields.get(1)?.parse().ok()?,
-            group: fields.get(2)?.parse().ok()?,
+            is_zombie: stat.state == 'Z',
+            parent: stat.ppid.try_into().ok()?,
+            group: stat.pgrp.try_into().ok()?,
             process: Process {
                 pid,
-                started: fields.get(19)?.parse().ok()?,
+                started: stat.starttime,
             },
         })
     }

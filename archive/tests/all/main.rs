@@ -14,3 +14,4 @@ mod kit;
 mod selection;
 mod spill;
 mod tree;
+mod zip_peer;

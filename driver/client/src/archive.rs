@@ -8,7 +8,7 @@ use vk_agent_proto::{ArchiveSummary, ExtractSummary, FrameError, Kind, Line, Rep
 
 use super::error::{AgentError, Operation, cleaned};
 use super::link::{FrameReader, Link, parse_reply, wrong_reply};
-use super::tree::send;
+use super::tree::{judged, send};
 
 /// Kinds of the frames with an archive's bytes and behind them.
 const ARCHIVE: (Kind, Kind) = (Kind::Archive, Kind::ArchiveEnd);
@@ -117,17 +117,7 @@ pub(super) async fn extract(
             };
         }
     };
-    tokio::pin!(verdict);
-    tokio::select! {
-        biased;
-        early = &mut verdict => return early,
-        sent = send(&mut write, data, ARCHIVE, &operation) => match sent {
-            // The guest's own words about it are better, if there are any.
-            Err(AgentError::Broken { .. }) | Ok(()) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    verdict.await
+    judged(verdict, send(&mut write, data, ARCHIVE, &operation)).await
 }
 
 /// A guest's line, made safe for the trace.

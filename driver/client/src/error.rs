@@ -121,6 +121,12 @@ pub enum AgentError {
     },
 }
 
+/// What a shell answers for a command that does not exist (POSIX, Shell Command Language, 2.8.2).
+const COMMAND_NOT_FOUND: i32 = 127;
+
+/// What a shell answers for a command that is there and is no program (POSIX, Shell Command Language, 2.8.2).
+const NOT_EXECUTABLE: i32 = 126;
+
 /// Longest text of a guest that goes into an error, in characters.
 const MAX_MESSAGE: usize = 2000;
 
@@ -150,6 +156,17 @@ impl AgentError {
             _ => None,
         }
     }
+
+    /// The code that a shell would answer, if the command that should run is at fault: 127 if it is not there, 126 if it
+    /// is no program.
+    #[must_use]
+    pub fn shell_code(&self) -> Option<i32> {
+        match self.kind()? {
+            FailureKind::CommandNotFound => Some(COMMAND_NOT_FOUND),
+            FailureKind::NotExecutable => Some(NOT_EXECUTABLE),
+            _ => None,
+        }
+    }
 }
 
 /// A guest's text made safe for logs and traces: cut, and without control characters.
@@ -174,5 +191,26 @@ mod tests {
         let text = AgentError::failed(&Operation::Stats, &failed).to_string();
 
         assert!(text.contains("a [31m b") && text.len() < 2100);
+    }
+
+    /// POSIX, Shell Command Language, 2.8.2.
+    #[test]
+    fn a_command_that_cannot_be_run_has_the_code_a_shell_answers() {
+        let code = |kind| {
+            let failed = Failed {
+                kind,
+                message: String::new(),
+            };
+            AgentError::failed(&Operation::Exec("x".to_owned()), &failed).shell_code()
+        };
+
+        assert_eq!(code(FailureKind::CommandNotFound), Some(127));
+        assert_eq!(code(FailureKind::NotExecutable), Some(126));
+        assert_eq!(code(FailureKind::UnknownUser), None);
+        assert_eq!(code(FailureKind::NoSuchPath), None);
+        let refused = AgentError::Refused {
+            operation: Operation::Stats,
+        };
+        assert_eq!(refused.shell_code(), None);
     }
 }

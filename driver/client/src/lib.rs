@@ -3,6 +3,21 @@
 //! Everything a guest says is untrusted: frames are bounded, texts cleaned, odd answers end the operation with
 //! an [`AgentError`]. Nothing here waits for ever for a handshake; how long an operation itself may take is the
 //! caller's to bound.
+//!
+//! Embedders need the paths of a VM's vsock sockets and a tokio runtime; the agent must be of the same build, which the
+//! handshake checks.
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
 
 mod archive;
 mod client;

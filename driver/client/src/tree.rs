@@ -24,7 +24,7 @@ pub(super) async fn put(
     link: Link,
     tar: impl AsyncRead + Unpin + Send,
 ) -> Result<TreeSummary, AgentError> {
-    let (operation, mut frames, write) = link.split();
+    let (operation, mut frames, mut write) = link.split();
     let verdict = async {
         let (kind, payload) = frames.next(&operation).await?;
         match parse_reply(&operation, kind, &payload)? {
@@ -32,12 +32,23 @@ pub(super) async fn put(
             _ => Err(wrong_reply(&operation)),
         }
     };
+    judged(verdict, send(&mut write, tar, TREE, &operation)).await
+}
+
+/// Does `sending` until it is done and the guest gives its `verdict`, which may come early.
+///
+/// # Errors
+///
+/// Those of the verdict, and of what cannot be sent because of this host.
+pub(super) async fn judged<T>(
+    verdict: impl Future<Output = Result<T, AgentError>>,
+    sending: impl Future<Output = Result<(), AgentError>>,
+) -> Result<T, AgentError> {
     tokio::pin!(verdict);
-    let mut write = write;
     tokio::select! {
         biased;
         early = &mut verdict => return early,
-        sent = send(&mut write, tar, TREE, &operation) => match sent {
+        sent = sending => match sent {
             // The guest's own words about it are better, if there are any.
             Err(AgentError::Broken { .. }) | Ok(()) => {}
             Err(error) => return Err(error),

@@ -79,7 +79,7 @@ pub async fn checkout(
 ) -> Result<Checkout, CheckoutError> {
     let cancel = pin!(cancel);
     let folder = Folder::new(request.work_dir)?;
-    if !request.strategy.uses_git() {
+    if !request.strategy.has_sources() {
         skip(request.strategy, lines);
         return Ok(finished(folder, None));
     }

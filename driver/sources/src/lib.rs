@@ -3,6 +3,22 @@
 //! The guest never sees the network or the job token: git runs here, in a private folder, and the tree it
 //! leaves is streamed into the guest. What the job and its repository decide (flags, refs, URLs, file
 //! names, attributes, submodules) is hostile; [`checkout`] says what is done about that.
+//!
+//! It takes a host with git, and git-lfs for files of LFS, a folder that only this user can enter, and a tokio runtime.
+//! What a checkout may take of the disk and of memory, and how long a transfer may stand still, is in the
+//! [`CheckoutRequest`]. git sees no variable of this process but those that the request names.
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
 
 mod cache;
 mod checkout;

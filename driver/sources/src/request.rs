@@ -23,8 +23,21 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    pub(super) fn uses_git(self) -> bool {
+    /// Whether there are sources to get.
+    #[must_use]
+    pub fn has_sources(self) -> bool {
         matches!(self, Self::Clone | Self::Fetch)
+    }
+
+    /// As `GIT_STRATEGY` names it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clone => "clone",
+            Self::Fetch => "fetch",
+            Self::None => "none",
+            Self::Empty => "empty",
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What this host has to give to VMs.
 
-use std::fs;
+use procfs_core::{FromRead, Meminfo};
 
 use super::memory;
 
@@ -29,9 +29,9 @@ impl HostLimits {
     pub fn of_this_host() -> Self {
         let cpus = std::thread::available_parallelism()
             .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
-        let total = fs::read_to_string("/proc/meminfo")
+        let total = Meminfo::from_file("/proc/meminfo")
             .ok()
-            .and_then(|text| total_mib(&text))
+            .and_then(|memory| u32::try_from(memory.mem_total >> 20).ok())
             .unwrap_or(DEFAULT_MEMORY_MIB + HOST_RESERVE_MIB);
         let limit = memory::of_this_process();
         Self {
@@ -50,13 +50,6 @@ fn for_vms(total_mib: u32, limit: Option<u64>) -> u32 {
         .max(MIN_MEMORY_MIB)
 }
 
-/// `MemTotal` of proc(5)'s meminfo, in MiB.
-fn total_mib(meminfo: &str) -> Option<u32> {
-    let line = meminfo.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    u32::try_from(kib / 1024).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,11 +64,19 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_from_meminfo() {
+    fn a_hosts_memory_is_what_the_kernel_tells_in_kib() {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib: u32 = line
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
+
         assert_eq!(
-            total_mib("MemTotal:       24689176 kB\nMemFree: 1 kB\n"),
-            Some(24_110)
+            HostLimits::of_this_host().memory_mib,
+            for_vms(kib / 1024, memory::of_this_process())
         );
-        assert_eq!(total_mib("nonsense"), None);
     }
 }

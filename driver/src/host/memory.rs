@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use procfs_core::{FromRead, ProcessCGroup, ProcessCGroups};
+
 /// Where the kernel's cgroup file systems are mounted.
 const MOUNTS: &str = "/sys/fs/cgroup";
 
@@ -13,26 +15,26 @@ const UNIFIED: [&str; 2] = ["", "unified"];
 
 /// The least memory limit around this process in bytes; `None` when there is none.
 pub(crate) fn of_this_process() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let groups = ProcessCGroups::from_file("/proc/self/cgroup").ok()?;
     least_limit(&groups, Path::new(MOUNTS))
 }
 
-/// The least limit of the groups that `groups` names (cgroups(7), `/proc/[pid]/cgroup`) and of those around them.
-fn least_limit(groups: &str, mounts: &Path) -> Option<u64> {
-    groups.lines().filter_map(|line| limit(line, mounts)).min()
+/// The least limit of `groups` (cgroups(7), `/proc/[pid]/cgroup`) and of those around them.
+fn least_limit(groups: &ProcessCGroups, mounts: &Path) -> Option<u64> {
+    let limits = groups.into_iter().filter_map(|group| limit(group, mounts));
+    limits.min()
 }
 
-/// `line` is `<hierarchy>:<controllers>:<path>`; version 2 has hierarchy 0 and no controllers.
-fn limit(line: &str, mounts: &Path) -> Option<u64> {
-    let mut fields = line.splitn(3, ':');
-    let (hierarchy, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-    if hierarchy == "0" && controllers.is_empty() {
+/// Version 2 has hierarchy 0 and no controllers.
+fn limit(group: &ProcessCGroup, mounts: &Path) -> Option<u64> {
+    let path = &group.pathname;
+    if group.hierarchy == 0 && group.controllers.is_empty() {
         let roots = UNIFIED.iter().map(|folder| mounts.join(folder));
         return roots
             .filter_map(|root| least_above(&root, path, "memory.max"))
             .min();
     }
-    let is_memory = controllers.split(',').any(|name| name == "memory");
+    let is_memory = group.controllers.iter().any(|name| name == "memory");
     is_memory
         .then(|| least_above(&mounts.join("memory"), path, "memory.limit_in_bytes"))
         .flatten()
@@ -71,6 +73,11 @@ mod tests {
         mounts
     }
 
+    /// As the kernel writes them.
+    fn groups(text: &str) -> ProcessCGroups {
+        ProcessCGroups::from_read(text.as_bytes()).unwrap()
+    }
+
     #[test]
     fn the_least_limit_around_counts() {
         let mounts = mounts(&[
@@ -79,10 +86,9 @@ mod tests {
             ("c.slice/memory.max", "1000"),
         ]);
 
-        let limit = |groups| least_limit(groups, mounts.path());
+        let limit = |text| least_limit(&groups(text), mounts.path());
         assert_eq!(limit("0::/a.slice/b.scope\n"), Some(3000));
         assert_eq!(limit("0::/\n"), None);
-        assert_eq!(limit("nonsense\n\n0::"), None);
         // A container's own root: what lies above is hidden.
         assert_eq!(limit("0::/../../c.slice\n"), Some(1000));
     }
@@ -96,7 +102,7 @@ mod tests {
             ("unified/docker/x/memory.max", "4000"),
         ]);
 
-        let limit = |groups| least_limit(groups, mounts.path());
+        let limit = |text| least_limit(&groups(text), mounts.path());
         assert_eq!(limit("4:cpu,memory:/docker/x\n"), Some(5000));
         assert_eq!(limit("4:cpu:/docker/x\n"), None);
         assert_eq!(limit("4:memory:/\n"), None);
@@ -109,7 +115,7 @@ mod tests {
         let mounts = mounts(&[("memory/memory.limit_in_bytes", "7000")]);
 
         assert_eq!(
-            least_limit("9:memory:/docker/abc\n", mounts.path()),
+            least_limit(&groups("9:memory:/docker/abc\n"), mounts.path()),
             Some(7000)
         );
     }

@@ -1,4 +1,18 @@
 //! Durations, sizes and quotes as people, Go and GitLab Runner write them, and errors in one line.
+//!
+//! Plain functions: nothing is kept, and nothing is read from the environment, random numbers for [`random_id`] aside.
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
 
 mod chain;
 mod duration;

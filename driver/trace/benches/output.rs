@@ -1,6 +1,6 @@
 //! Speed of the output pipeline, against a plain copy of the same bytes line by line.
 //!
-//! `cargo bench -p vk-driver --bench output`; the figures are in `docs/benchmarks.md`.
+//! `cargo bench -p vk-trace --bench output`; the figures are in `docs/benchmarks.md`.
 
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};

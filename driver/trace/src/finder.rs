@@ -52,11 +52,9 @@ impl Finder {
                     Look::Maybe { from, until: end } => (at, until) = (from, end),
                     Look::NotBefore(from) => (at, until) = (from, piece.len()),
                 }
-                if at == piece.len() {
-                    break;
-                }
             }
-            let (state, found) = self.trie.advance(cursor.state, piece[at]);
+            let Some(&byte) = piece.get(at) else { break };
+            let (state, found) = self.trie.advance(cursor.state, byte);
             cursor.state = state;
             at += 1;
             if found > 0 {

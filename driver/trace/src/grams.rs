@@ -40,7 +40,9 @@ impl Grams {
             stride,
         };
         for pattern in patterns {
-            for window in pattern[..gram + stride - 1].windows(gram) {
+            // No pattern is shorter than that.
+            let beginning = pattern.get(..gram + stride - 1).unwrap_or(pattern);
+            for window in beginning.windows(gram) {
                 let gram = match gram {
                     1 => number::<1>(window),
                     2 => number::<2>(window),
@@ -100,19 +102,25 @@ impl Default for Table {
 
 impl Table {
     fn insert(&mut self, number: u16) {
-        self.0[usize::from(number >> 6)] |= 1 << (number & 63);
+        if let Some(word) = self.0.get_mut(usize::from(number >> 6)) {
+            *word |= 1 << (number & 63);
+        }
     }
 
     fn holds(&self, number: u16) -> bool {
-        self.0[usize::from(number >> 6)] >> (number & 63) & 1 != 0
+        self.0
+            .get(usize::from(number >> 6))
+            .is_some_and(|word| word >> (number & 63) & 1 != 0)
     }
 }
 
 /// The bytes of a gram as one number.
 fn number<const GRAM: usize>(window: &[u8]) -> u32 {
     let mut bytes = [0; 4];
-    if let Some(gram) = window.first_chunk::<GRAM>() {
-        bytes[..GRAM].copy_from_slice(gram);
+    if let Some(gram) = window.first_chunk::<GRAM>()
+        && let Some(low) = bytes.first_chunk_mut::<GRAM>()
+    {
+        *low = *gram;
     }
     u32::from_le_bytes(bytes)
 }

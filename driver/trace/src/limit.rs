@@ -37,7 +37,9 @@ impl Limit {
             return;
         }
         if self.total + added >= self.limit {
-            let mut end = start + (self.limit - self.total) as usize;
+            // Less than what was added.
+            let left = usize::try_from(self.limit - self.total).unwrap_or(usize::MAX);
+            let mut end = start.saturating_add(left);
             while end > start && out.get(end).is_some_and(|&byte| is_continuation(byte)) {
                 end -= 1;
             }

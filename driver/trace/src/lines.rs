@@ -8,19 +8,19 @@ use std::time::SystemTime;
 use super::stamp::since_epoch;
 
 /// Clears to the end of the line: before plain lines, behind section markers (gitlab-runner, build §0.3).
-pub const CLEAR: &str = "\x1b[0K";
+pub(crate) const CLEAR: &str = "\x1b[0K";
 /// Ends every coloured stretch. `0;m`, not `0m` (gitlab-runner, build §0.3).
 pub const RESET: &str = "\x1b[0;m";
 /// Echoed commands, notices, information (gitlab-runner, build §0.3).
 pub const BOLD_GREEN: &str = "\x1b[32;1m";
 /// Titles of stages (gitlab-runner, build §0.3).
-pub const BOLD_CYAN: &str = "\x1b[36;1m";
+pub(crate) const BOLD_CYAN: &str = "\x1b[36;1m";
 /// Errors (gitlab-runner, build §0.3).
-pub const BOLD_RED: &str = "\x1b[31;1m";
+pub(crate) const BOLD_RED: &str = "\x1b[31;1m";
 /// Warnings (gitlab-runner, build §0.3).
 pub const YELLOW: &str = "\x1b[0;33m";
 /// The notice at the trace's limit (gitlab-runner, build §0.3).
-pub const BOLD_YELLOW: &str = "\x1b[33;1m";
+pub(crate) const BOLD_YELLOW: &str = "\x1b[33;1m";
 
 /// A plain line: GitLab Runner's `Println` (gitlab-runner, build §1.9.1).
 pub fn plain(text: &str) -> String {

@@ -125,8 +125,11 @@ impl Masker {
             (self.held.bytes(), self.origin),
             (piece, self.end_of_held()),
         ] {
-            let place = |position: u64| (position.saturating_sub(start) as usize).min(text.len());
-            let shown = &text[place(self.done)..place(end)];
+            let place = |position: u64| {
+                let place = usize::try_from(position.saturating_sub(start));
+                place.map_or(text.len(), |place| place.min(text.len()))
+            };
+            let shown = text.get(place(self.done)..place(end)).unwrap_or_default();
             if !shown.is_empty() {
                 next.text(shown);
             }
@@ -137,7 +140,7 @@ impl Masker {
     /// Holds what follows `decided`.
     fn keep(&mut self, decided: u64, piece: &[u8]) {
         let known = self.held.bytes().len();
-        let gone = (decided - self.origin) as usize;
+        let gone = usize::try_from(decided - self.origin).unwrap_or(usize::MAX);
         self.held.drop_front(gone.min(known));
         self.held
             .extend(piece.get(gone.saturating_sub(known)..).unwrap_or_default());

@@ -31,7 +31,9 @@ impl Skip {
     pub(super) fn new(patterns: &[Vec<u8>]) -> Skip {
         let shortest = patterns.iter().map(Vec::len).min().unwrap_or(1);
         let len = shortest.min(MAX_HEAD);
-        let mut heads: Vec<_> = patterns.iter().map(|pattern| &pattern[..len]).collect();
+        // None is shorter.
+        let heads = patterns.iter().filter_map(|pattern| pattern.get(..len));
+        let mut heads: Vec<_> = heads.collect();
         heads.sort_unstable();
         heads.dedup();
         let searcher = match heads.len() <= MAX_HEADS {

@@ -67,10 +67,10 @@ impl Stamper {
                 out.extend_from_slice(&self.line);
                 self.line.clear();
             }
-            out.extend_from_slice(&text[from..=end]);
+            out.extend_from_slice(text.get(from..=end).unwrap_or_default());
             from = end + 1;
         }
-        let rest = &text[from..];
+        let rest = text.get(from..).unwrap_or_default();
         if rest.is_empty() {
             return;
         }
@@ -97,7 +97,7 @@ impl Stamper {
         self.begin(header);
         out.append(&mut self.line);
         out.extend_from_slice(rest);
-        let end = out.len() - incomplete_tail(&out[start..]);
+        let end = out.len() - incomplete_tail(out.get(start..).unwrap_or_default());
         self.continues = true;
         if end < out.len() {
             self.begin(header);
@@ -152,7 +152,9 @@ impl Stamp {
             (17, 2, second % 60),
             (20, 6, now.subsec_micros().into()),
         ] {
-            digits(&mut text[at..at + len], value);
+            if let Some(place) = text.get_mut(at..at + len) {
+                digits(place, value);
+            }
         }
         Stamp { text }
     }

@@ -96,7 +96,7 @@ impl<S: Sink> Sink for TokenFilter<'_, S> {
         };
         let mut shown = 0;
         let mut at = 0;
-        while at < text.len() {
+        while let Some(&byte) = text.get(at) {
             match place {
                 Place::Text => match finder.next(cursor, text, at) {
                     Some(found) => {
@@ -105,9 +105,9 @@ impl<S: Sink> Sink for TokenFilter<'_, S> {
                     }
                     None => at = text.len(),
                 },
-                Place::Prefix if is_token_byte(text[at]) => {
+                Place::Prefix if is_token_byte(byte) => {
                     if shown < at {
-                        self.next.text(&text[shown..at]);
+                        self.next.text(text.get(shown..at).unwrap_or_default());
                     }
                     self.next.mask();
                     shown = at;
@@ -115,8 +115,8 @@ impl<S: Sink> Sink for TokenFilter<'_, S> {
                 }
                 Place::Prefix => *place = Place::Text,
                 // A prefix may end within the token or right behind it: keep looking.
-                Place::Token if is_token_byte(text[at]) => {
-                    finder.advance(cursor, text[at]);
+                Place::Token if is_token_byte(byte) => {
+                    finder.advance(cursor, byte);
                     at += 1;
                     shown = at;
                 }
@@ -124,7 +124,7 @@ impl<S: Sink> Sink for TokenFilter<'_, S> {
             }
         }
         if shown < text.len() {
-            self.next.text(&text[shown..]);
+            self.next.text(text.get(shown..).unwrap_or_default());
         }
     }
 

@@ -265,7 +265,8 @@ impl Trace {
     }
 
     /// Whether the trace has reached its limit: what is written from now on is dropped.
-    pub fn limit_reached(&self) -> bool {
+    #[cfg(test)]
+    fn limit_reached(&self) -> bool {
         self.limit.reached()
     }
 }
@@ -359,7 +360,7 @@ impl End {
     /// After a write that put out what `out` holds from `start` on.
     fn hold_back(&mut self, out: &mut Vec<u8>, start: usize) {
         if let End::Plain(held) = self {
-            let tail = utf8::incomplete_tail(&out[start..]);
+            let tail = utf8::incomplete_tail(out.get(start..).unwrap_or_default());
             held.extend(out.drain(out.len() - tail..));
         }
     }

@@ -38,9 +38,11 @@ impl Trie {
     /// Builds the automaton of `patterns`, which must be sorted, distinct and not empty.
     pub(super) fn new(patterns: &[Vec<u8>]) -> Trie {
         let mut trie = Trie::without_links(patterns);
-        for (child, &byte) in (1u32..).zip(&trie.label[1..]) {
-            if trie.state(child).depth == 1 {
-                trie.first[usize::from(byte)] = child;
+        for (child, &byte) in (0u32..).zip(&trie.label) {
+            if trie.state(child).depth == 1
+                && let Some(first) = trie.first.get_mut(usize::from(byte))
+            {
+                *first = child;
             }
         }
         trie.link();
@@ -53,18 +55,16 @@ impl Trie {
         let mut states = Vec::new();
         let mut label = vec![0];
         let mut queue = VecDeque::from([(0..patterns.len(), 0usize)]);
+        let those = |range: &Range<usize>| patterns.get(range.clone()).unwrap_or_default();
         while let Some((mut range, depth)) = queue.pop_front() {
             let mut found = 0;
-            if patterns[range.clone()]
-                .first()
-                .is_some_and(|p| p.len() == depth)
-            {
-                found = depth as u32;
+            if those(&range).first().is_some_and(|p| p.len() == depth) {
+                found = number(depth);
                 range.start += 1;
             }
-            let first = label.len() as u32;
-            while let Some(&byte) = patterns[range.clone()].first().and_then(|p| p.get(depth)) {
-                let same = patterns[range.clone()]
+            let first = number(label.len());
+            while let Some(&byte) = those(&range).first().and_then(|p| p.get(depth)) {
+                let same = those(&range)
                     .iter()
                     .take_while(|p| p.get(depth) == Some(&byte))
                     .count();
@@ -73,10 +73,10 @@ impl Trie {
                 range.start += same;
             }
             states.push(State {
-                children: first..label.len() as u32,
+                children: first..number(label.len()),
                 fail: ROOT,
                 resume: ROOT,
-                depth: depth as u32,
+                depth: number(depth),
                 found,
             });
         }
@@ -89,15 +89,14 @@ impl Trie {
 
     /// Fills in where each state falls back to; its parent, and all that is shallower, is done.
     fn link(&mut self) {
-        for parent in 0..self.states.len() {
-            let Range { start, end } = self.states[parent].children.clone();
-            for child in start..end {
-                let fail = match parent as u32 {
-                    ROOT => ROOT,
-                    _ => self.step(self.states[parent].fail, self.label[child as usize]),
+        for parent in 0..number(self.states.len()) {
+            for child in self.state(parent).children.clone() {
+                let fail = match (parent, self.label.get(child as usize)) {
+                    (ROOT, _) | (_, None) => ROOT,
+                    (_, Some(&label)) => self.step(self.state(parent).fail, label),
                 };
                 let (found, resume) = (self.state(fail).found, self.state(fail).resume);
-                let state = &mut self.states[child as usize];
+                let state = self.state_mut(child);
                 state.fail = fail;
                 state.resume = if state.children.is_empty() {
                     resume
@@ -111,21 +110,29 @@ impl Trie {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a number of this trie")]
     fn state(&self, at: u32) -> &State {
         &self.states[at as usize]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a number of this trie")]
+    fn state_mut(&mut self, at: u32) -> &mut State {
+        &mut self.states[at as usize]
     }
 
     /// The state after `byte`. Falling back costs no more, all in all, than the steps before it.
     fn step(&self, mut at: u32, byte: u8) -> u32 {
         while at != ROOT {
             let state = self.state(at);
-            let labels = &self.label[state.children.start as usize..state.children.end as usize];
-            if let Some(index) = labels.iter().position(|&label| label == byte) {
-                return state.children.start + index as u32;
+            let Range { start, end } = state.children;
+            let labels = self.label.get(start as usize..end as usize);
+            let mut children = (start..).zip(labels.unwrap_or_default());
+            if let Some((child, _)) = children.find(|&(_, &label)| label == byte) {
+                return child;
             }
             at = state.fail;
         }
-        self.first[usize::from(byte)]
+        self.first.get(usize::from(byte)).copied().unwrap_or(ROOT)
     }
 
     /// The state to go on with after `byte`, and the length of the longest pattern that ends with
@@ -139,6 +146,15 @@ impl Trie {
     pub(super) fn depth(&self, at: u32) -> usize {
         self.state(at).depth as usize
     }
+}
+
+/// A count of states, or of a pattern's bytes, as states keep it.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "there is one state for each byte of the job's secrets at most, which are far from 4 GiB"
+)]
+fn number(count: usize) -> u32 {
+    count as u32
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ enum Step {
 
 impl Partial {
     fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 
     fn step(mut self, byte: u8) -> Step {
@@ -126,20 +126,21 @@ impl<S: Sink> Sink for UrlFilter<'_, S> {
     fn text(&mut self, text: &[u8]) {
         let mut shown = 0;
         let mut at = 0;
-        while at < text.len() {
+        while let Some(&byte) = text.get(at) {
             match &mut self.state.place {
-                Place::Text => match memchr::memchr2(b'?', b'&', &text[at..]) {
-                    Some(skip) => {
-                        self.state.place = Place::Name(Name::default());
-                        at += skip + 1;
+                Place::Text => {
+                    match memchr::memchr2(b'?', b'&', text.get(at..).unwrap_or_default()) {
+                        Some(skip) => {
+                            self.state.place = Place::Name(Name::default());
+                            at += skip + 1;
+                        }
+                        None => at = text.len(),
                     }
-                    None => at = text.len(),
-                },
+                }
                 Place::Name(name) => {
-                    let byte = text[at];
                     at += 1;
                     if byte == b'=' && name.is_sensitive() {
-                        self.next.text(&text[shown..at]);
+                        self.next.text(text.get(shown..at).unwrap_or_default());
                         self.next.mask();
                         shown = at;
                         self.state.place = Place::Value(Partial::default());
@@ -151,21 +152,18 @@ impl<S: Sink> Sink for UrlFilter<'_, S> {
                 }
                 Place::Value(partial) => {
                     let before = *partial;
-                    match before.step(text[at]) {
+                    match before.step(byte) {
                         Step::Hidden => *partial = Partial::default(),
                         Step::More(more) => *partial = more,
                         Step::End => {
                             // The character may have begun in an earlier write.
-                            let len = if text[at].is_ascii() {
-                                1
-                            } else {
-                                before.len + 1
-                            };
+                            let len = if byte.is_ascii() { 1 } else { before.len + 1 };
                             shown = (at + 1).saturating_sub(len);
                             if len > at + 1 {
-                                self.next.text(&before.bytes()[..len - at - 1]);
+                                let earlier = before.bytes().get(..len - at - 1);
+                                self.next.text(earlier.unwrap_or_default());
                             }
-                            self.state.place = match text[at] {
+                            self.state.place = match byte {
                                 b'?' | b'&' => Place::Name(Name::default()),
                                 _ => Place::Text,
                             };
@@ -179,7 +177,7 @@ impl<S: Sink> Sink for UrlFilter<'_, S> {
             }
         }
         if shown < text.len() {
-            self.next.text(&text[shown..]);
+            self.next.text(text.get(shown..).unwrap_or_default());
         }
     }
 

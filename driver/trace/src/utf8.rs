@@ -3,8 +3,10 @@
 /// How many bytes at the end of `text` begin a character that the next bytes may complete, 0 to 3.
 pub(super) fn incomplete_tail(text: &[u8]) -> usize {
     for len in 1..=text.len().min(3) {
-        let tail = &text[text.len() - len..];
-        match tail[0] {
+        let Some(tail @ [first, ..]) = text.get(text.len() - len..) else {
+            return 0;
+        };
+        match first {
             0..0x80 => return 0,
             0x80..0xc0 => {}
             _ => {
@@ -23,7 +25,7 @@ pub(super) fn incomplete_tail(text: &[u8]) -> usize {
 /// Replaces each invalid byte from `start` on by U+FFFD (gitlab-runner, build §6.6: each byte, not each
 /// sequence).
 pub(super) fn repair(text: &mut Vec<u8>, start: usize) {
-    let Err(error) = std::str::from_utf8(&text[start..]) else {
+    let Err(error) = std::str::from_utf8(text.get(start..).unwrap_or_default()) else {
         return;
     };
     let broken = text.split_off(start + error.valid_up_to());

@@ -12,19 +12,19 @@ const ERASER: &str = "                ";
 
 /// How a transfer's progress is told.
 #[derive(Clone, Copy, Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     /// What is transferred.
-    pub label: &'static str,
+    pub(crate) label: &'static str,
     /// How often it is told (`TRANSFER_METER_FREQUENCY`); `None` for never.
-    pub every: Option<Duration>,
+    pub(crate) every: Option<Duration>,
     /// Bytes in all, where that is known.
-    pub total: Option<u64>,
+    pub(crate) total: Option<u64>,
 }
 
 impl Meter {
     /// Does `work`, whose bytes are counted by `count`, and tells about it. Of work that ends before it is time to tell
     /// and moved nothing, nothing is told.
-    pub async fn run<T>(
+    pub(crate) async fn run<T>(
         self,
         count: &Count,
         output: &OutputSender,

@@ -2,6 +2,29 @@
 //!
 //! [`start`] boots a [`MachineConfig`] on the [`Backend`] asked for and returns a [`Machine`]. What talks to the guest
 //! connects to [`Machine::vsock_path`]; what waits for its end, whatever the cause, awaits [`Machine::wait`].
+//!
+//! # Limits
+//!
+//! - The host is Linux on x86-64, with QEMU's `microvm`; without KVM the guest is emulated, and slow.
+//! - A machine and what serves it end when its [`Machine`] is dropped, and when this process dies, however it does.
+//! - The guest has no network. It reaches the host through its vsock only.
+//!
+//! # What embedders need
+//!
+//! A tokio runtime, a QEMU on the host, kernel and initramfs, and a folder of this run alone whose path is short enough
+//! for Unix sockets.
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        clippy::indexing_slicing
+    )
+)]
 
 mod backend;
 mod config;

@@ -93,7 +93,8 @@ impl Device {
             match read {
                 ReadEnd::Bytes(count) => {
                     // No more than `max`, which has 32 bits.
-                    return Some(self.muxer.sent(key, count as u32));
+                    let count = u32::try_from(count).unwrap_or(u32::MAX);
+                    return Some(self.muxer.sent(key, count));
                 }
                 ReadEnd::Empty => self.muxer.host_drained(key),
                 ReadEnd::End => {

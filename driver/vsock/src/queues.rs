@@ -160,7 +160,7 @@ impl Copier {
         if let Err(error) = written {
             tracing::warn!(%error, "lost a vsock packet for the guest");
         }
-        Some(HEADER_LEN as u32 + header.len)
+        u32::try_from(HEADER_LEN + payload.len()).ok()
     }
 }
 

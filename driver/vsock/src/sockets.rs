@@ -113,9 +113,8 @@ impl Sockets {
             let set = event.event_set();
             match event.data() {
                 LISTENER => self.accept(),
-                mark if mark >> 32 == u64::from(PORT_ANY) => {
-                    let id = (mark & u64::from(u32::MAX)) as u32;
-                    events.extend(self.read_line(id));
+                mark if halves(mark).0 == PORT_ANY => {
+                    events.extend(self.read_line(halves(mark).1));
                 }
                 mark => events.push(Event::Ready {
                     key: unmark(mark),
@@ -249,8 +248,18 @@ fn mark(key: Key) -> u64 {
 }
 
 fn unmark(mark: u64) -> Key {
+    let (guest_port, host_port) = halves(mark);
     Key {
-        guest_port: (mark >> 32) as u32,
-        host_port: mark as u32,
+        guest_port,
+        host_port,
     }
+}
+
+/// The upper and the lower 32 bits.
+fn halves(mark: u64) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = mark.to_be_bytes();
+    (
+        u32::from_be_bytes([a, b, c, d]),
+        u32::from_be_bytes([e, f, g, h]),
+    )
 }

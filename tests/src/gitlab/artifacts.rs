@@ -97,28 +97,8 @@ fn storage(shared: &Shared, exchange: &Exchange) -> Answer {
     }
 }
 
-/// `application/x-www-form-urlencoded`, as far as the calls use it.
 fn query(text: &str) -> BTreeMap<String, String> {
-    text.split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(name, value)| (decoded(name), decoded(value)))
+    url::form_urlencoded::parse(text.as_bytes())
+        .into_owned()
         .collect()
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        match (first, hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'+', _) => bytes.push(b' '),
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            (first, _) => bytes.push(*first),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -27,6 +27,7 @@ use vk_text::chain;
 mod disk;
 mod foreign;
 mod logins;
+mod peer;
 mod store;
 mod trouble;
 

@@ -40,7 +40,7 @@ use crate::registry::RegistryOptions;
 pub type Progress<'a> = &'a (dyn Fn(PullEvent<'_>) + Sync);
 
 /// How large the store may become when nobody says, in bytes.
-pub const DEFAULT_MAX_BYTES: u64 = 50 << 30;
+const DEFAULT_MAX_BYTES: u64 = 50 << 30;
 
 /// How images are pulled and kept.
 #[derive(Clone, Debug)]

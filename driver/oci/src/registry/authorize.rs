@@ -10,16 +10,15 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
-use reqwest::header::{
-    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE,
-};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use serde::Deserialize;
 use url::Url;
 use url::form_urlencoded::Serializer;
+use vk_http::{MAX_REDIRECTS, RedirectError, next_hop};
 
 use super::credential::Credential;
 use super::error::RegistryErrorKind;
-use super::exchange::{MAX_REDIRECTS, Reply, failure_of, location, protocol};
+use super::exchange::{Reply, failure_of, location_of};
 use super::reference::Repository;
 use super::transport::{Failure, Transport, classify};
 
@@ -276,16 +275,14 @@ async fn get(
         let request = reach(refused, &url, Method::GET)?;
         let shown = login.clone().filter(|_| url.origin() == home);
         let reply = ask(refused, request, shown).await?;
-        if !reply.status().is_redirection() || !reply.headers().contains_key(LOCATION) {
-            return Ok(reply);
+        let status = reply.status().as_u16();
+        match next_hop(status, location_of(reply.headers()), &url, true) {
+            Ok(Some(next)) => url = next.url,
+            Ok(None) | Err(RedirectError::NoLocation) => return Ok(reply),
+            Err(error) => return Err(error.into()),
         }
-        let next = location(&url, reply.headers())?;
-        if url.scheme() == "https" && next.scheme() != "https" {
-            return Err(protocol("a redirect from https to http"));
-        }
-        url = next;
     }
-    Err(protocol("too many redirects"))
+    Err(RedirectError::TooMany.into())
 }
 
 #[derive(Deserialize)]

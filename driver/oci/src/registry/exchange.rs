@@ -1,7 +1,7 @@
 //! One request and its answer: redirects, logins, time-outs.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use reqwest::header::{
@@ -20,10 +20,7 @@ use super::error::RegistryErrorKind;
 use super::reference::Repository;
 use super::retry::Trouble;
 use super::transport::{Failure, Transport, classify};
-use vk_http::{Count, Counted};
-
-/// How many redirects are followed; what Go's HTTP client, and so Docker, follows.
-pub(crate) const MAX_REDIRECTS: usize = 10;
+use vk_http::{Count, Counted, MAX_REDIRECTS, RedirectError, RetryAfter, next_hop};
 
 /// How often a request is repeated with another login: once for an expired token, once for a new one.
 const MAX_LOGINS: usize = 2;
@@ -123,23 +120,20 @@ impl Exchange {
             let own = url.origin() == call.home;
             let mut reply = self.hop(call, &url, pass.filter(|_| own)).await?;
             reply.is_own = own;
-            let follows = match reply.status() {
-                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-                StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
-                    call.method == Method::GET || call.method == Method::HEAD
-                }
-                _ => false,
-            };
-            if !follows {
-                return Ok(reply);
+            let only_reads = call.method == Method::GET || call.method == Method::HEAD;
+            let next = next_hop(
+                reply.status().as_u16(),
+                location_of(reply.headers()),
+                &url,
+                only_reads,
+            )?;
+            match next {
+                Some(next) if next.is_same_request => url = next.url,
+                // An upload never becomes something else.
+                _ => return Ok(reply),
             }
-            let next = location(&url, reply.headers())?;
-            if url.scheme() == "https" && next.scheme() != "https" {
-                return Err(protocol("a redirect from https to http"));
-            }
-            url = next;
         }
-        Err(protocol("too many redirects"))
+        Err(RedirectError::TooMany.into())
     }
 
     async fn hop(
@@ -331,20 +325,9 @@ pub(crate) fn protocol(what: &str) -> Failure {
     RegistryErrorKind::Protocol(what.to_owned()).into()
 }
 
-/// Where `headers` send the client that asked for `url`.
-pub(crate) fn location(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
-    let location = headers
-        .get(LOCATION)
-        .and_then(|location| location.to_str().ok())
-        .ok_or_else(|| protocol("an answer that should name a location does not"))?;
-    let location = url
-        .join(location)
-        .map_err(|_| protocol("a location that cannot be read"))?;
-    if matches!(location.scheme(), "http" | "https") {
-        Ok(location)
-    } else {
-        Err(protocol("a location that is not reached by HTTP"))
-    }
+/// The header `Location`.
+pub(crate) fn location_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get(LOCATION)?.to_str().ok()
 }
 
 /// What an answer without success means.
@@ -412,10 +395,10 @@ fn is_text(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim_start().starts_with("text/plain"))
 }
 
-/// `Retry-After` in seconds (RFC 9110, section 10.2.3). A date counts as none: clocks differ.
+/// How long the registry asks to wait.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    seconds.parse().ok().map(Duration::from_secs)
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    Some(RetryAfter::parse(value)?.pause(SystemTime::now()))
 }
 
 /// The error body of the OCI distribution spec 1.1, "Error Codes".
@@ -518,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_seconds() {
+    fn a_registry_may_name_seconds_or_a_time() {
         let of = |value: &'static str| {
             retry_after(&HeaderMap::from_iter([(
                 RETRY_AFTER,
@@ -528,29 +511,7 @@ mod tests {
 
         assert_eq!(of("17"), Some(Duration::from_secs(17)));
         assert_eq!(of("-1"), None);
-        assert_eq!(of("Wed, 21 Oct 2015 07:28:00 GMT"), None);
-    }
-
-    #[test]
-    fn a_location_is_relative_to_what_was_asked() {
-        let url = Url::parse("http://localhost:1/v2/a/blobs/uploads/").unwrap();
-        let of = |value: &'static str| {
-            location(
-                &url,
-                &HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(value))]),
-            )
-            .map(String::from)
-            .ok()
-        };
-
-        assert_eq!(
-            of("/v2/x?y=1"),
-            Some("http://localhost:1/v2/x?y=1".to_owned())
-        );
-        assert_eq!(
-            of("https://other.example.com/z"),
-            Some("https://other.example.com/z".to_owned())
-        );
-        assert_eq!(of("file:///etc/passwd"), None);
+        assert_eq!(of("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert!(of("Fri, 31 Dec 9999 23:59:59 GMT") > Some(Duration::from_secs(1 << 32)));
     }
 }

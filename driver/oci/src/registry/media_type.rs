@@ -1,13 +1,13 @@
 //! Media types of manifests (OCI image spec 1.1, media-types.md; Docker's "Image Manifest Version 2, Schema 2").
 
 /// An OCI index.
-pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// An OCI manifest.
-pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Docker's index.
-pub const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+pub(crate) const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 /// Docker's manifest.
-pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// The manifests that can be read, as an `Accept` header. Registries that have an image only in a schema not named
 /// here answer with that one, or not at all.

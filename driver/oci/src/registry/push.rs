@@ -7,9 +7,10 @@ use super::authorize::Access;
 use super::client::{Operation, RegistryClient};
 use super::digest::Digest;
 use super::error::{RegistryError, RegistryErrorKind};
-use super::exchange::{BlobSource, Call, location};
+use super::exchange::{BlobSource, Call, location_of};
 use super::reference::{Reference, Repository};
 use super::transport::Failure;
+use vk_http::locate;
 
 /// What an upload had to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +161,7 @@ impl RegistryClient {
             access,
         };
         let reply = self.send(&begin).await?;
-        let mut url = location(reply.url(), reply.headers())?;
+        let mut url = locate(location_of(reply.headers()), reply.url())?;
         let from = &begin.url;
         if from.scheme() == "https" && url.scheme() != "https" {
             let what = "an upload's location that leaves https".to_owned();

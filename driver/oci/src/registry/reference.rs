@@ -9,7 +9,7 @@ use std::str::FromStr;
 use super::digest::{Digest, DigestError};
 
 /// The registry of a reference that names none.
-pub const DEFAULT_REGISTRY: &str = "docker.io";
+pub(crate) const DEFAULT_REGISTRY: &str = "docker.io";
 
 /// An older name of the default registry.
 const LEGACY_DEFAULT_REGISTRY: &str = "index.docker.io";

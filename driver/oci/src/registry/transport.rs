@@ -3,19 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 use std::io;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::ClientConfig;
 
 use super::error::RegistryErrorKind;
 use super::retry::Trouble;
-use vk_http::{Proxies, root_cause};
+use vk_http::{Proxies, RedirectError, TlsError, is_loopback, root_cause};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -39,6 +35,12 @@ pub(crate) enum Failure {
 impl From<RegistryErrorKind> for Failure {
     fn from(kind: RegistryErrorKind) -> Self {
         Self::Final(kind)
+    }
+}
+
+impl From<RedirectError> for Failure {
+    fn from(error: RedirectError) -> Self {
+        RegistryErrorKind::Protocol(error.to_string()).into()
     }
 }
 
@@ -140,25 +142,17 @@ impl Transport {
     }
 
     fn tls(&self, trust: Trust) -> Result<ClientConfig, RegistryErrorKind> {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| RegistryErrorKind::Client(error.to_string()))?;
-        Ok(match trust {
-            Trust::Checked => builder
-                .with_root_certificates(self.roots()?)
-                .with_no_client_auth(),
-            Trust::Any => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-                .with_no_client_auth(),
-        })
-    }
-
-    /// The host's roots and the configured ones.
-    fn roots(&self) -> Result<RootCertStore, RegistryErrorKind> {
-        vk_http::roots(self.ca_pem.iter().map(String::as_str)).map_err(|cause| {
-            RegistryErrorKind::Client(format!("the configured CA certificates: {cause}"))
+        let trust = match trust {
+            Trust::Checked => vk_http::Trust::Roots(&self.ca_pem),
+            Trust::Any => vk_http::Trust::Any,
+        };
+        vk_http::tls(trust).map_err(|error| {
+            RegistryErrorKind::Client(match error {
+                TlsError::Certificates(cause) => {
+                    format!("the configured CA certificates: {cause}")
+                }
+                other => other.to_string(),
+            })
         })
     }
 }
@@ -190,18 +184,6 @@ fn has_port(host: &str) -> bool {
         .is_some_and(|rest| rest.contains(':'))
 }
 
-/// Whether `host`, with or without a port, is this machine by name or address.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.split(':').next().unwrap_or(host),
-    };
-    name == "localhost"
-        || name
-            .parse()
-            .is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
 /// The system's resolver, with errors that can be told from others.
 struct Resolver;
 
@@ -219,47 +201,6 @@ impl Resolve for Resolver {
             let addresses: Addrs = Box::new(addresses.collect::<Vec<_>>().into_iter());
             Ok(addresses)
         })
-    }
-}
-
-/// Of a registry that the operator lists as insecure.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -329,28 +270,6 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loopback_is_known_by_name_and_address_and_nothing_else_is() {
-        for host in [
-            "localhost",
-            "localhost:5000",
-            "127.0.0.1:1",
-            "127.8.9.1",
-            "[::1]:5000",
-        ] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in [
-            "example.com",
-            "localhost.example.com:1",
-            "10.0.0.1",
-            "[2001:db8::1]:1",
-            "128.0.0.1",
-        ] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
 
     #[test]
     fn an_insecure_registry_is_known_by_every_way_to_write_its_port() {

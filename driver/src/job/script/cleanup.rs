@@ -5,7 +5,7 @@ use vk_hub_proto::job::CiJob;
 use super::stages::{ENV_FILE, MASKING_FILE, ScriptContext};
 use super::writer::Writer;
 use crate::job::feature_flags::FeatureFlag;
-use crate::job::settings::{GitStrategy, SubmoduleStrategy};
+use crate::job::settings::{Strategy, SubmoduleStrategy};
 use vk_sources::{GUEST_CONFIG, GUEST_CREDENTIAL};
 
 pub(super) fn write_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
@@ -65,13 +65,13 @@ fn scheme_and_host(url: &str) -> Option<(&str, &str)> {
 fn write_project_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
     let project = &context.environment.dirs().project;
     match context.environment.settings().strategy {
-        GitStrategy::Clone | GitStrategy::Empty => writer.remove_dir(project),
-        GitStrategy::None => writer.notice("Skipping build directory cleanup step"),
-        GitStrategy::Fetch if context.has_git => {
+        Strategy::Clone | Strategy::Empty => writer.remove_dir(project),
+        Strategy::None => writer.notice("Skipping build directory cleanup step"),
+        Strategy::Fetch if context.has_git => {
             writer.cd(project);
             write_worktree_cleanup(writer, context);
         }
-        GitStrategy::Fetch => {}
+        Strategy::Fetch => {}
     }
 }
 
@@ -118,7 +118,7 @@ fn write_git_cleanup(writer: &mut Writer, context: &ScriptContext<'_>) {
         }
     }
     writer.remove_files_below(&format!("{git}/refs"), "*.lock");
-    if settings.strategy == GitStrategy::None {
+    if settings.strategy == Strategy::None {
         return;
     }
     let template = writer.tmp_file("git-template");

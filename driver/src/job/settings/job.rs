@@ -3,37 +3,8 @@
 use vk_hub_proto::job::variables::Variables;
 
 use super::parse::Reader;
+use vk_sources::Strategy;
 use vk_text::quoted;
-
-/// How the sources come (gitlab-runner, build §3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GitStrategy {
-    /// Into an empty folder.
-    Clone,
-    /// Into what an earlier job left.
-    Fetch,
-    /// Not at all; the folder stays as it is.
-    None,
-    /// Not at all; the folder is emptied and named apart.
-    Empty,
-}
-
-impl GitStrategy {
-    /// Whether there are sources to get.
-    #[must_use]
-    pub(crate) fn has_sources(self) -> bool {
-        matches!(self, Self::Clone | Self::Fetch)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Clone => "clone",
-            Self::Fetch => "fetch",
-            Self::None => "none",
-            Self::Empty => "empty",
-        }
-    }
-}
 
 /// What is done about submodules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +29,7 @@ pub(crate) struct Settings {
     /// `GIT_CLONE_PATH`: project folder instead of the usual one; empty for that.
     pub clone_path: String,
     /// `GIT_STRATEGY`.
-    pub strategy: GitStrategy,
+    pub strategy: Strategy,
     /// `GIT_CHECKOUT`: whether the commit is checked out.
     pub checkout: bool,
     /// `GIT_SUBMODULE_STRATEGY`; none for a strategy without sources.
@@ -145,18 +116,18 @@ impl Settings {
     }
 }
 
-fn strategy(read: &mut Reader<'_>, allow_fetch: bool) -> GitStrategy {
+fn strategy(read: &mut Reader<'_>, allow_fetch: bool) -> Strategy {
     let default = if allow_fetch {
-        GitStrategy::Fetch
+        Strategy::Fetch
     } else {
-        GitStrategy::Clone
+        Strategy::Clone
     };
     match read.text("GIT_STRATEGY") {
         "" => default,
-        "clone" => GitStrategy::Clone,
-        "fetch" => GitStrategy::Fetch,
-        "none" => GitStrategy::None,
-        "empty" => GitStrategy::Empty,
+        "clone" => Strategy::Clone,
+        "fetch" => Strategy::Fetch,
+        "none" => Strategy::None,
+        "empty" => Strategy::Empty,
         text => {
             read.warnings.push(format!(
                 "GIT_STRATEGY: expected either 'clone', 'fetch', 'none' or 'empty' got {}, \
@@ -265,7 +236,7 @@ mod tests {
                 debug_services: false,
                 debug_trace: false,
                 clone_path: String::new(),
-                strategy: GitStrategy::Fetch,
+                strategy: Strategy::Fetch,
                 checkout: true,
                 submodule_strategy: SubmoduleStrategy::None,
                 submodule_paths: Vec::new(),
@@ -290,7 +261,7 @@ mod tests {
     #[test]
     fn without_leave_to_fetch_the_default_strategy_is_clone() {
         let (settings, _) = Settings::resolve(&Variables::default(), false, 0);
-        assert_eq!(settings.strategy, GitStrategy::Clone);
+        assert_eq!(settings.strategy, Strategy::Clone);
     }
 
     /// gitlab-runner, build §4.6.
@@ -310,7 +281,7 @@ mod tests {
         ]);
 
         assert!(warnings.is_empty());
-        assert_eq!(settings.strategy, GitStrategy::Clone);
+        assert_eq!(settings.strategy, Strategy::Clone);
         assert!(!settings.checkout);
         assert_eq!(settings.submodule_strategy, SubmoduleStrategy::Recursive);
         assert_eq!(settings.submodule_paths, ["a", ":(exclude)b"]);

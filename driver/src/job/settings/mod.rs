@@ -5,6 +5,7 @@ mod parse;
 mod size;
 mod timeouts;
 
-pub(crate) use job::{GitStrategy, Settings, SubmoduleStrategy};
+pub(crate) use job::{Settings, SubmoduleStrategy};
 pub(crate) use size::requested_size;
 pub(crate) use timeouts::StageTimeouts;
+pub(crate) use vk_sources::Strategy;

@@ -12,7 +12,7 @@ use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;
 use crate::job::script::hook_script;
 use crate::job::session::Session;
-use crate::job::settings::{GitStrategy, Settings, SubmoduleStrategy};
+use crate::job::settings::{Settings, SubmoduleStrategy};
 use crate::job::variables::JobEnvironment;
 use vk_agent_client::{AgentError, PutTreeRequest};
 use vk_sources::{
@@ -107,7 +107,7 @@ async fn check_out(
         server_url: &job.server_url,
         token: job.token.expose(),
         ca_pem: job.server_ca_pem.as_deref(),
-        strategy: strategy(settings.strategy),
+        strategy: settings.strategy,
         retry: moment.attempt > 1,
         checkout: settings.checkout,
         lfs: !settings.lfs_skip_smudge,
@@ -154,15 +154,6 @@ fn failure(error: &CheckoutError) -> StageFailure {
             detail: Some(chain(error)),
         },
         None => StageFailure::new(class, chain(error)),
-    }
-}
-
-fn strategy(strategy: GitStrategy) -> Strategy {
-    match strategy {
-        GitStrategy::Clone => Strategy::Clone,
-        GitStrategy::Fetch => Strategy::Fetch,
-        GitStrategy::None => Strategy::None,
-        GitStrategy::Empty => Strategy::Empty,
     }
 }
 
@@ -215,7 +206,7 @@ async fn put(
     let strategy = environment.settings().strategy;
     let put = async {
         let put_request = |dest, wipe| put_request(dest, wipe, process.user());
-        let project = put_request(&environment.dirs().project, strategy != GitStrategy::None);
+        let project = put_request(&environment.dirs().project, strategy != Strategy::None);
         let tree = guest
             .agent()
             .put_tree(project, tar_stream(tree.project_dir()));

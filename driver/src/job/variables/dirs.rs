@@ -1,9 +1,10 @@
 //! Where a job lives in the guest (gitlab-runner, build §4.4).
 
+use percent_encoding::percent_decode_str;
 use url::Url;
 use vk_hub_proto::job::{CiJob, Failure};
 
-use crate::job::settings::{GitStrategy, Settings};
+use crate::job::settings::{Settings, Strategy};
 
 /// The job's folders in the guest; absolute paths without a slash at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl JobDirs {
         } else {
             clone_path(&settings.clone_path.replace('\\', "/"), &builds)?
         };
-        if settings.strategy == GitStrategy::Empty {
+        if settings.strategy == Strategy::Empty {
             project.push_str("-empty");
         }
         let tmp = format!("{project}.tmp");
@@ -119,18 +120,17 @@ fn clean(path: &str) -> String {
     }
 }
 
-/// `%41` and the like decoded; `None` where that gives no text.
+/// `%41` and the like decoded; `None` where that gives no text, or a `%` stands alone (Go's `url.Parse`).
 fn percent_decoded(path: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((before, after)) = rest.split_once('%') {
-        bytes.extend_from_slice(before.as_bytes());
-        let digits = after.get(..2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = after.get(2..)?;
+    let is_encoded = |rest: &str| {
+        let digits = rest.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !path.split('%').skip(1).all(is_encoded) {
+        return None;
     }
-    bytes.extend_from_slice(rest.as_bytes());
-    String::from_utf8(bytes).ok()
+    let text = percent_decode_str(path).decode_utf8().ok()?;
+    Some(text.into_owned())
 }
 
 #[cfg(test)]

@@ -299,7 +299,7 @@ fn public(key: &str, value: &str) -> Variable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::settings::GitStrategy;
+    use crate::job::settings::Strategy;
     use crate::job::testing::{self, variable};
     use vk_hub_proto::job::{Dependency, Image, RegistryCredential};
 
@@ -442,7 +442,7 @@ mod tests {
             ("GIT_CLONE_PATH", "$CI_BUILDS_DIR/x"),
         ]);
         let environment = environment(&job);
-        assert_eq!(environment.settings().strategy, GitStrategy::Clone);
+        assert_eq!(environment.settings().strategy, Strategy::Clone);
         assert_eq!(environment.dirs().project, "/builds/x");
         assert_eq!(environment.variables().value("CI_PROJECT_DIR"), "/builds/x");
     }

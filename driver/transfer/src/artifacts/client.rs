@@ -5,17 +5,16 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Method, Response, StatusCode};
-use rustls::ClientConfig;
-use rustls::crypto::ring;
 use tokio::time::{Instant, timeout_at};
-use url::{Host, Url};
+use url::Url;
 
 use super::answer::{Answer, clean};
 use super::api::{Api, ApiError};
 use super::multipart::Multipart;
-use super::redirect::{self, Hop, MAX_REDIRECTS, RedirectError};
 use super::retry;
-use vk_http::{Proxies, root_cause};
+use vk_http::{
+    MAX_REDIRECTS, Proxies, RedirectError, TlsError, Trust, is_loopback, next_hop, root_cause,
+};
 use vk_trace::OutputSender;
 use vk_trace::helper::Level;
 
@@ -59,10 +58,10 @@ pub enum CallError {
     /// Nothing came back.
     #[error("couldn't execute {method} against {url}: {cause}")]
     Lost {
-        /// What was asked.
-        method: Method,
-        /// Where, without its query.
-        url: Url,
+        /// What was asked: the method.
+        method: String,
+        /// Where: the URL without its query.
+        url: String,
         /// What went wrong.
         cause: String,
     },
@@ -89,6 +88,14 @@ pub(super) struct Call<'a> {
     pub(super) body: Option<&'a Multipart<'a>>,
     /// The call's correlation ID.
     pub(super) id: String,
+}
+
+/// The request of a call that is made next.
+struct Step {
+    url: Url,
+    method: Method,
+    /// Whether the call's content goes along.
+    with_body: bool,
 }
 
 /// A job's token as a header's value, never shown.
@@ -133,14 +140,17 @@ impl GitLab {
     ) -> Result<Self, ClientError> {
         let setup = |error| ClientError::Setup(root_cause(&error));
         let api = Api::new(server_url)?;
+        let pem = ca_pem
+            .filter(|pem| !pem.trim().is_empty())
+            .map(str::to_owned);
         let mut builder = reqwest::Client::builder()
             // Followed by hand: who may see the token is decided at each step.
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_LIMIT)
             .http1_only()
-            .tls_backend_preconfigured(tls(ca_pem)?);
-        builder = if is_loopback(api.url()) {
+            .tls_backend_preconfigured(vk_http::tls(Trust::Roots(pem.as_slice()))?);
+        builder = if api.url().host_str().is_some_and(is_loopback) {
             // As Go's ProxyFromEnvironment.
             builder.no_proxy()
         } else {
@@ -202,36 +212,36 @@ impl GitLab {
         direct: Option<&OutputSender>,
     ) -> Result<Reply, CallError> {
         let until = Instant::now() + REQUEST_LIMIT;
-        let mut hop = Hop {
+        let mut step = Step {
             url: call.url.clone(),
             method: call.method.clone(),
             with_body: true,
         };
         for followed in 0..=MAX_REDIRECTS {
-            let response = self.send(call, &hop, until).await?;
+            let response = self.send(call, &step, until).await?;
+            let status = response.status();
             let location = response
                 .headers()
                 .get(LOCATION)
                 .and_then(|value| value.to_str().ok());
-            match redirect::next(response.status(), location, &hop.url, &hop.method) {
-                None => return Ok(Reply { response, until }),
-                Some(next) => {
-                    let next = next?;
-                    if let Some(output) = direct
-                        && followed == 0
-                        && matches!(
-                            response.status(),
-                            StatusCode::FOUND | StatusCode::TEMPORARY_REDIRECT
-                        )
-                    {
-                        let host = next.url.host_str().unwrap_or_default();
-                        output.info(&format!("Direct download from {host}")).await;
-                    }
-                    hop = Hop {
-                        with_body: hop.with_body && next.with_body,
-                        ..next
-                    };
-                }
+            let only_reads = step.method == Method::GET || step.method == Method::HEAD;
+            let hop = match next_hop(status.as_u16(), location, &step.url, only_reads) {
+                Ok(Some(hop)) => hop,
+                // As with Go's `http.Client`, a redirect to nowhere is an answer like others.
+                Ok(None) | Err(RedirectError::NoLocation) => return Ok(Reply { response, until }),
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(output) = direct
+                && followed == 0
+                && matches!(status, StatusCode::FOUND | StatusCode::TEMPORARY_REDIRECT)
+            {
+                let host = hop.url.host_str().unwrap_or_default();
+                output.info(&format!("Direct download from {host}")).await;
+            }
+            step.url = hop.url;
+            if !hop.is_same_request {
+                step.method = Method::GET;
+                step.with_body = false;
             }
         }
         Err(RedirectError::TooMany.into())
@@ -240,23 +250,23 @@ impl GitLab {
     async fn send(
         &self,
         call: &Call<'_>,
-        hop: &Hop,
+        step: &Step,
         until: Instant,
     ) -> Result<Response, CallError> {
         let lost = |cause: String| CallError::Lost {
-            method: hop.method.clone(),
-            url: clean(&hop.url),
+            method: step.method.to_string(),
+            url: clean(&step.url).into(),
             cause,
         };
         let mut request = self
             .http
-            .request(hop.method.clone(), hop.url.clone())
+            .request(step.method.clone(), step.url.clone())
             .header(REQUEST_ID, &call.id);
-        if redirect::may_see_token(&hop.url, self.api.url()) {
+        if may_see_token(&step.url, self.api.url()) {
             request = request.header(JOB_TOKEN, call.token.0.clone());
         }
         let sent = Arc::new(tokio::sync::Notify::new());
-        match call.body.filter(|_| hop.with_body) {
+        match call.body.filter(|_| step.with_body) {
             Some(body) => {
                 let content = body.open(Arc::clone(&sent)).await;
                 let content = content.map_err(|error| lost(error.to_string()))?;
@@ -339,23 +349,18 @@ fn over(limit: Duration) -> String {
     format!("no answer within {}", vk_text::format_duration(limit))
 }
 
-/// TLS 1.2 or newer, with the host's roots and those of `ca_pem`, if there is anything in it.
-fn tls(ca_pem: Option<&str>) -> Result<ClientConfig, ClientError> {
-    let pem = ca_pem.filter(|pem| !pem.trim().is_empty());
-    let roots = vk_http::roots(pem).map_err(ClientError::Certificates)?;
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .map_err(|error| ClientError::Setup(error.to_string()))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+/// Whether the token may go to `url`: it has the origin of `gitlab` (RFC 6454: scheme, host and port; dispatch protocol,
+/// "Artifact uploads").
+fn may_see_token(url: &Url, gitlab: &Url) -> bool {
+    url.origin() == gitlab.origin()
 }
 
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
+impl From<TlsError> for ClientError {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::Certificates(cause) => Self::Certificates(cause),
+            other => Self::Setup(other.to_string()),
+        }
     }
 }
 
@@ -376,5 +381,27 @@ mod tests {
     fn a_token_that_would_break_the_header_is_refused_unseen() {
         let error = Token::new("secret\r\nX: y").err().unwrap();
         assert!(!error.to_string().contains("secret"));
+    }
+
+    /// Dispatch protocol, "Artifact uploads".
+    #[test]
+    fn the_token_goes_to_gitlabs_own_origin_only() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let gitlab = url("https://gitlab.example.com/");
+        for own in [
+            "https://gitlab.example.com/x",
+            "https://gitlab.example.com:443/",
+        ] {
+            assert!(may_see_token(&url(own), &gitlab), "{own}");
+        }
+        for other in [
+            "http://gitlab.example.com/",
+            "https://gitlab.example.com:444/",
+            "https://gitlab.example.com.evil.example/",
+            "https://evil.example/gitlab.example.com",
+            "https://u@evil.example/",
+        ] {
+            assert!(!may_see_token(&url(other), &gitlab), "{other}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode};
 use super::client::{Call, CallError, ClientError, GitLab, Reply, Token};
 use crate::meter::Meter;
 use crate::spool::{Spool, SpoolError, Spooled};
-use vk_http::Count;
+use vk_http::{Count, RedirectError};
 use vk_trace::OutputSender;
 use vk_trace::helper::Level;
 
@@ -130,7 +130,8 @@ impl GitLab {
             Err(error) => {
                 lost(&error, &id, output).await;
                 return Err(match error {
-                    CallError::Redirect(ref why) if why.is_refusal() => {
+                    // vk itself does not follow: it would be wrong to ask again.
+                    CallError::Redirect(RedirectError::LeavesHttps(_)) => {
                         DownloadError::Refused(error)
                     }
                     _ => DownloadError::Failed,

@@ -1,6 +1,6 @@
 //! Artifacts to and from GitLab.
 //!
-//! `client` makes calls: it follows redirects by the rules of `redirect` and repeats them by those of `retry`; what an
+//! `client` makes calls: it follows redirects ([`vk_http::next_hop`]) and repeats them by those of `retry`; what an
 //! answer says is told by `answer`. `upload` and `download` decide what a call's outcome means, how often it is tried and
 //! what the trace says, each as gitlab-runner's helper does. `store` is what jobs use of it.
 
@@ -10,7 +10,6 @@ mod client;
 mod download;
 mod multipart;
 mod name;
-mod redirect;
 mod retry;
 mod store;
 mod upload;
@@ -19,6 +18,5 @@ pub use api::ApiError;
 pub use client::{CallError, ClientError, GitLab};
 pub use download::{Download, DownloadError};
 pub use name::{file_name, format_name};
-pub use redirect::RedirectError;
 pub use store::{ArtifactStore, BoxFuture, GitLabArtifacts, KeptArtifacts};
 pub use upload::{Upload, UploadError};

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
+use vk_http::RetryAfter;
 
 /// Requests of one call at most.
 pub(super) const ATTEMPTS: u32 = 5;
@@ -26,14 +27,15 @@ pub(super) fn is_passing(status: StatusCode) -> bool {
 pub(super) fn pause(headers: &HeaderMap, failed: u32, now: SystemTime, dice: f64) -> Duration {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let reset = text(RESET_TIME)
-        .and_then(http_date)
+        .and_then(|text| httpdate::parse_http_date(text).ok())
         .and_then(|at| at.duration_since(now).ok())
         .filter(|pause| !pause.is_zero());
     let asked = || {
-        text(RETRY_AFTER.as_str())
-            .and_then(|seconds| seconds.trim().parse::<u64>().ok())
-            .filter(|seconds| *seconds > 0)
-            .map(Duration::from_secs)
+        match RetryAfter::parse(text(RETRY_AFTER.as_str())?)? {
+            RetryAfter::Pause(pause) => Some(pause).filter(|pause| !pause.is_zero()),
+            // GitLab Runner reads seconds only.
+            RetryAfter::At(_) => None,
+        }
     };
     reset
         .or_else(asked)
@@ -47,39 +49,6 @@ fn backoff(failed: u32, dice: f64) -> Duration {
         .unwrap_or(u32::MAX);
     let longest = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
     FIRST_PAUSE + (longest - FIRST_PAUSE).mul_f64(dice.clamp(0.0, 1.0))
-}
-
-/// A moment as HTTP writes it (RFC 9110, section 5.6.7): `Wed, 21 Oct 2015 07:28:00 GMT`.
-fn http_date(text: &str) -> Option<SystemTime> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [_, day, month, year, time, "GMT"] = words.as_slice() else {
-        return None;
-    };
-    let month = MONTHS.iter().position(|name| name == month)? as u64 + 1;
-    let (day, year): (u64, u64) = (day.parse().ok()?, year.parse().ok()?);
-    let mut clock = time.splitn(3, ':').map(|part| part.parse::<u64>().ok());
-    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    if !(1970..10_000).contains(&year)
-        || !(1..=31).contains(&day)
-        || hour > 23
-        || minute > 59
-        || second > 60
-    {
-        return None;
-    }
-    // Days since the epoch of a date in the proleptic Gregorian calendar, years beginning in March.
-    let (shifted, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let era_days = shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400;
-    let days = era_days + (153 * month + 2) / 5 + day - 1 - 719_468;
-    let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -116,28 +85,6 @@ mod tests {
         assert_eq!(passing, expected);
     }
 
-    #[test]
-    fn dates_are_read() {
-        assert_eq!(
-            http_date("Wed, 21 Oct 2015 07:28:00 GMT"),
-            Some(at(1_445_412_480))
-        );
-        assert_eq!(http_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(at(0)));
-        assert_eq!(
-            http_date("Thu, 29 Feb 2024 23:59:59 GMT"),
-            Some(at(1_709_251_199))
-        );
-        for bad in [
-            "",
-            "now",
-            "Wed, 21 Oct 2015 07:28:00 CET",
-            "Wed, 21 Foo 2015 07:28:00 GMT",
-            "W, 1 Jan 1 1:1:1 GMT",
-        ] {
-            assert_eq!(http_date(bad), None, "{bad}");
-        }
-    }
-
     /// gitlab-runner, wire §1.3.
     #[test]
     fn a_server_that_names_a_time_is_waited_for() {
@@ -152,6 +99,7 @@ mod tests {
         // Past, not a number, or nothing: the usual pause.
         for bad in [
             ("ratelimit-resettime", "Wed, 21 Oct 2015 07:27:00 GMT"),
+            ("ratelimit-resettime", "Wed, 21 Oct 2015 07:28:00 CET"),
             ("retry-after", date),
             ("retry-after", "0"),
         ] {

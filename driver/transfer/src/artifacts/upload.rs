@@ -8,7 +8,7 @@ use super::client::{Call, CallError, ClientError, GitLab, Token};
 use super::multipart::Multipart;
 use crate::meter::Meter;
 use crate::spool::Spooled;
-use vk_http::Count;
+use vk_http::{Count, RedirectError};
 use vk_trace::OutputSender;
 use vk_trace::helper::Level;
 
@@ -70,7 +70,8 @@ impl UploadError {
             Self::Forbidden | Self::TooLarge | Self::Client(_) | Self::Host(_) | Self::Other(_) => {
                 1
             }
-            Self::Lost(CallError::Redirect(error)) if error.is_refusal() => 1,
+            // vk itself does not follow.
+            Self::Lost(CallError::Redirect(RedirectError::LeavesHttps(_))) => 1,
             Self::Failed | Self::Lost(_) => 3,
             Self::Unavailable => 6,
         }

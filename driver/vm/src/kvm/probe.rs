@@ -145,7 +145,7 @@ fn run() -> Result<KvmProbe, KvmProbe> {
     for _ in 0..ROUNDS {
         let start = processor_time();
         match vcpu.run().map_err(broken("run a guest"))? {
-            VcpuExit::IoOut(PORT, _) => {}
+            VcpuExit::IoOut(port, _) if port == u16::from(PORT) => {}
             exit => {
                 let message = format!("it left with {exit:?}");
                 return Err(broken("run a guest")(io::Error::other(message)));
@@ -177,7 +177,7 @@ const PAGE_POINTERS: u64 = 0x3000;
 const PAGE_DIRECTORY: u64 = 0x4000;
 
 /// The I/O port that the guest reports at.
-const PORT: u16 = 0x10;
+const PORT: u8 = 0x10;
 
 /// Page table entries: present and writable; and a large page (AMD64 manual, volume 2, section 5.3).
 const PRESENT: u64 = 0b11;
@@ -191,7 +191,7 @@ fn memory() -> Result<GuestMemoryMmap, GuestMemoryError> {
     code.extend(LOOPS.to_le_bytes());
     code.extend([0xff, 0xc9]); //   next: dec ecx
     code.extend([0x75, 0xfc]); //         jnz next
-    code.extend([0xe6, PORT as u8]); //   out PORT, al
+    code.extend([0xe6, PORT]); //   out PORT, al
     code.extend([0xeb, 0xf3]); //         jmp again
     memory.write_slice(&code, GuestAddress(CODE))?;
     memory.write_obj(PAGE_POINTERS | PRESENT, GuestAddress(PAGE_MAP))?;

@@ -84,7 +84,7 @@ async fn redirects_without_an_end_are_an_error() {
         .unwrap_err();
 
     assert!(
-        chain(&error).contains("too many redirects"),
+        chain(&error).contains("stopped after 10 redirects"),
         "{}",
         chain(&error)
     );
