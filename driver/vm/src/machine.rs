@@ -34,9 +34,9 @@ pub trait Machine: Send + Sync + fmt::Debug {
 /// Host resources that a machine has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineStats {
-    /// Processor time of all its threads, the guest's included.
+    /// Processor time of all its threads, the guest's included, and of those of this process that serve its devices.
     pub cpu_time: Duration,
-    /// Most memory it ever had resident, in bytes.
+    /// Most memory that its process ever had resident, in bytes.
     pub peak_memory: u64,
 }
 

@@ -16,6 +16,7 @@ use vmm_sys_util::event::{
     EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier,
 };
 
+use super::cpu::CpuTime;
 use super::device::Device;
 use super::queues::{Copier, Progress, QueueError};
 
@@ -44,6 +45,8 @@ pub(super) struct Backend {
     again: (EventConsumer, EventNotifier),
     /// Where the first fault goes. After it the device does nothing more.
     fault: Option<mpsc::Sender<QueueError>>,
+    /// What the thread of this device has used.
+    cpu: CpuTime,
 }
 
 impl Backend {
@@ -52,6 +55,7 @@ impl Backend {
         device: Device,
         memory: GuestMemoryAtomic<GuestMemoryMmap>,
         fault: mpsc::Sender<QueueError>,
+        cpu: CpuTime,
     ) -> io::Result<Self> {
         Ok(Self {
             guest_cid,
@@ -60,6 +64,7 @@ impl Backend {
             memory,
             again: new_event_consumer_and_notifier(EventFlag::NONBLOCK | EventFlag::CLOEXEC)?,
             fault: Some(fault),
+            cpu,
         })
     }
 
@@ -190,6 +195,7 @@ impl VhostUserBackendMut for Backend {
             self.device.reset();
             let _ = fault.try_send(error);
         }
+        self.cpu.note();
         Ok(())
     }
 }

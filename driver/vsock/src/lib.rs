@@ -25,6 +25,7 @@
 
 mod backend;
 mod connection;
+mod cpu;
 mod device;
 #[cfg(test)]
 mod device_tests;
@@ -39,5 +40,6 @@ mod service;
 mod sockets;
 mod stream;
 
+pub use cpu::CpuTime;
 pub use queues::QueueError;
 pub use service::{Service, ServiceEnd, VsockError};

@@ -16,6 +16,7 @@ use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
 use vmm_sys_util::epoll::EventSet;
 
 use super::backend::{AGAIN, Backend, SOCKETS, Shared};
+use super::cpu::CpuTime;
 use super::device::Device;
 use super::queues::QueueError;
 
@@ -43,6 +44,7 @@ pub struct Service {
     /// Its closing tells the thread to stop waiting.
     _stop: PipeWriter,
     end: mpsc::Receiver<QueueError>,
+    cpu: CpuTime,
 }
 
 impl Service {
@@ -60,7 +62,8 @@ impl Service {
     fn serve(guest_cid: u64, device: Device, listener: UnixListener) -> io::Result<Self> {
         let (fault, end) = mpsc::channel(1);
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
-        let backend = Backend::new(guest_cid, device, memory.clone(), fault)?;
+        let cpu = CpuTime::default();
+        let backend = Backend::new(guest_cid, device, memory.clone(), fault, cpu.clone())?;
         let (stopped, stop) = io::pipe()?;
         thread::Builder::new()
             .name("vk-vsock".into())
@@ -71,7 +74,17 @@ impl Service {
                     tracing::warn!(%error, "the VM's vsock failed");
                 }
             })?;
-        Ok(Self { _stop: stop, end })
+        Ok(Self {
+            _stop: stop,
+            end,
+            cpu,
+        })
+    }
+
+    /// What serving the device costs this host.
+    #[must_use]
+    pub fn cpu_time(&self) -> CpuTime {
+        self.cpu.clone()
     }
 
     /// How the service ends, when it does.

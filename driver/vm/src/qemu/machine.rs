@@ -21,7 +21,7 @@ use crate::console::{Console, LastWords};
 use crate::machine::{BoxFuture, EndCause, Machine, MachineEnd, MachineStats};
 use crate::stats;
 use vk_process::{Child, Exit};
-use vk_vsock::{Service, ServiceEnd};
+use vk_vsock::{CpuTime, Service, ServiceEnd};
 
 /// The guest's vsock address: the first that is not reserved. Each machine has a vsock of its own, so that all can
 /// have the same.
@@ -69,6 +69,7 @@ pub(crate) async fn start(
         vsock_path,
         process_id: process.child.id(),
         console: process.console.clone(),
+        vsock_cpu: service.cpu_time(),
         kill,
         end,
     };
@@ -253,6 +254,7 @@ struct QemuMachine {
     vsock_path: PathBuf,
     process_id: u32,
     console: Console,
+    vsock_cpu: CpuTime,
     /// Written to, or dropped, to kill.
     kill: watch::Sender<()>,
     end: watch::Receiver<Option<MachineEnd>>,
@@ -284,7 +286,11 @@ impl Machine for QemuMachine {
         if self.end.borrow().is_some() {
             return None;
         }
-        stats::of_process(self.process_id)
+        let of_vmm = stats::of_process(self.process_id)?;
+        Some(MachineStats {
+            cpu_time: of_vmm.cpu_time.saturating_add(self.vsock_cpu.get()),
+            ..of_vmm
+        })
     }
 
     fn console_tail(&self) -> String {
