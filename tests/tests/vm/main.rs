@@ -7,6 +7,7 @@ mod c_project;
 mod cache;
 mod cancel;
 mod converted_images;
+mod embed;
 mod features;
 mod golden;
 mod golden_images;

@@ -8,7 +8,8 @@ use vk_trace::helper::Level;
 use vk_transfer::{Download, DownloadError, Spooled, Upload, UploadError, file_name, format_name};
 
 use super::io::StageIo;
-use super::transfer::{PackError, Transfer, failure, fatal, transferring};
+use super::pack_error::PackError;
+use super::transfer::{Transfer, failure, fatal, transferring};
 use super::{Made, Moment, StageEnd, uploads_of};
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::feature_flags::FeatureFlag;

@@ -9,8 +9,9 @@ use vk_hub_proto::job::{Cache, CachePolicy};
 
 use super::Moment;
 use super::io::StageIo;
+use super::pack_error::PackError;
 use super::script;
-use super::transfer::{PackError, Transfer, script_warning, transferring};
+use super::transfer::{Transfer, script_warning, transferring};
 use crate::job::context::{JobContext, configuration, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::transfer::PackError;
+use super::pack_error::PackError;
 use crate::guest::Guest;
 use crate::job::expand::expand;
 use crate::job::script::ENV_FILE;

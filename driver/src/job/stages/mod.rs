@@ -5,6 +5,7 @@ mod cache;
 mod helper;
 mod image;
 mod io;
+mod pack_error;
 mod prepare;
 mod probe;
 mod script;

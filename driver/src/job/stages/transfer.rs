@@ -4,61 +4,24 @@ use std::time::Instant;
 
 use tokio::io::AsyncRead;
 use vk_agent_client::{
-    AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ExtractRequest, Line, Severity,
+    ArchiveEvent, ArchiveFormat, ArchiveRequest, ExtractRequest, Line, Severity,
 };
 use vk_hub_proto::job::Failure;
-use vk_text::chain;
 use vk_trace::helper::{self, Level};
 use vk_trace::lines::{RESET, YELLOW};
 use vk_trace::{Output, OutputSender};
-use vk_transfer::{MAX_ARCHIVE, Spool, SpoolError, Spooled};
+use vk_transfer::{MAX_ARCHIVE, Spool, Spooled};
 
 use super::Moment;
 use super::helper::HelperEnvironment;
 use super::io::{StageIo, StopSignal};
+use super::pack_error::PackError;
 use crate::job::context::{JobContext, system};
 use crate::job::order::StageFailure;
 use crate::job::session::Session;
 
 /// Most entries of an archive that is unpacked.
 const MAX_ENTRIES: u64 = 10_000_000;
-
-/// Why an archive does not get out of the guest, or into it.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PackError {
-    /// The guest says why.
-    #[error("{0}")]
-    Refused(String),
-    /// The guest is lost, or does not keep to the protocol.
-    #[error("{0}")]
-    Broken(String),
-    /// This host's disk is full or broken: the guest is well.
-    #[error("{0}")]
-    Disk(String),
-    /// It is larger than archives may be.
-    #[error(transparent)]
-    TooLarge(SpoolError),
-}
-
-impl From<AgentError> for PackError {
-    fn from(error: AgentError) -> Self {
-        match error {
-            AgentError::Failed { message, .. } => Self::Refused(message),
-            // What goes to the guest lies on this host's disk.
-            error @ AgentError::Source { .. } => Self::Disk(chain(&error)),
-            error => Self::Broken(chain(&error)),
-        }
-    }
-}
-
-impl From<SpoolError> for PackError {
-    fn from(error: SpoolError) -> Self {
-        match error {
-            SpoolError::TooLarge => Self::TooLarge(error),
-            SpoolError::Io(_) => Self::Disk(chain(&error)),
-        }
-    }
-}
 
 /// A stage of artifacts or caches at work.
 pub(super) struct Transfer<'a> {
