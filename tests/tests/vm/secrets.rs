@@ -49,7 +49,8 @@ fn job(server: &GitLab, registry: &Registry) -> Value {
     let id = job["id"].as_u64().unwrap();
     server.add_job(id, TOKEN);
     server.add_job(4000, "marker-of-dependency");
-    server.set_archive(4000, b"no zip");
+    // A zip of nothing: the end of its directory alone (APPNOTE.TXT 4.3.16).
+    server.set_archive(4000, &[&b"PK\x05\x06"[..], &[0; 18]].concat());
     job["variables"].as_array_mut().unwrap().extend([
         one_cpu(),
         variable("CI_SERVER_URL", &server.url()),
@@ -67,7 +68,11 @@ fn job(server: &GitLab, registry: &Registry) -> Value {
     ]);
     job["cache"] = json!([{
         "key": "$MASKED-key", "paths": ["README.md"], "policy": "pull-push", "when": "always",
-        "fallback_keys": ["$PRIVATE"],
+        "fallback_keys": ["other-$MASKED"],
+    }]);
+    job["dependencies"] = json!([{
+        "id": 4000, "name": "before", "token": "marker-of-dependency",
+        "artifacts_file": {"filename": "artifacts.zip", "size": 22},
     }]);
     job["artifacts"] = json!([artifact(&["README.md"])]);
     job["steps"] = json!([{"name": "script", "script": [
