@@ -43,3 +43,16 @@ impl From<Status> for ExitCode {
         Self::from(status.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_without_a_status_of_its_own_counts_as_the_systems_failure() {
+        for failure in [Failure::System, Failure::Configuration, Failure::Other] {
+            assert_eq!(Status::of_job(Some(failure)), SYSTEM, "{failure:?}");
+        }
+        assert_eq!(Status::of_job(None), SUCCESS);
+    }
+}

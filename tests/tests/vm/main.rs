@@ -15,5 +15,6 @@ mod hostile;
 mod image_process;
 mod jobs;
 mod run;
+mod secrets;
 mod shells;
 mod sources;

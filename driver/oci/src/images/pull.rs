@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vk_hub_proto::job::RegistryCredential;
+use vk_hub_proto::job::{RegistryCredential, Secret};
 
 use super::convert;
 use super::error::{PullCause, PullError};
@@ -39,7 +39,7 @@ pub struct PullRequest {
     /// `os/architecture[/variant]`; `None` for the guest's.
     pub platform: Option<String>,
     /// The job's variable `DOCKER_AUTH_CONFIG`.
-    pub docker_auth_config: Option<String>,
+    pub docker_auth_config: Option<Secret>,
     /// The job's registry logins.
     pub registry_credentials: Vec<RegistryCredential>,
 }
@@ -198,7 +198,7 @@ impl ImageStore {
         progress: Progress<'_>,
     ) -> RegistryClient {
         let logins = JobLogins {
-            docker_auth_config: request.docker_auth_config.as_deref(),
+            docker_auth_config: request.docker_auth_config.as_ref().map(Secret::expose),
             registry_credentials: &request.registry_credentials,
         };
         let mut options: RegistryOptions = self.settings.registries.clone();

@@ -1,5 +1,6 @@
 //! The settings a job makes through its variables (gitlab-runner, build §4.6).
 
+use vk_hub_proto::job::Secret;
 use vk_hub_proto::job::variables::Variables;
 
 use super::parse::Reader;
@@ -61,7 +62,7 @@ pub(crate) struct Settings {
     /// `CACHE_REQUEST_TIMEOUT`, in minutes.
     pub cache_request_timeout: i64,
     /// `DOCKER_AUTH_CONFIG`: registry logins in Docker's JSON.
-    pub docker_auth_config: String,
+    pub docker_auth_config: Secret,
 }
 
 impl Settings {
@@ -110,7 +111,7 @@ impl Settings {
             restore_cache_attempts: attempts.restore_cache,
             after_script_ignore_errors,
             cache_request_timeout,
-            docker_auth_config: read.text("DOCKER_AUTH_CONFIG").to_owned(),
+            docker_auth_config: read.text("DOCKER_AUTH_CONFIG").into(),
         };
         (settings, read.warnings)
     }
@@ -252,7 +253,7 @@ mod tests {
                 restore_cache_attempts: 1,
                 after_script_ignore_errors: true,
                 cache_request_timeout: 10,
-                docker_auth_config: String::new(),
+                docker_auth_config: Secret::default(),
             }
         );
     }

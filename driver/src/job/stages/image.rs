@@ -48,7 +48,7 @@ fn request(context: &JobContext, name: &str) -> PullRequest {
             .and_then(|image| image.platform.as_deref())
             .map(|platform| variables.expand(platform))
             .filter(|platform| !platform.is_empty()),
-        docker_auth_config: (!logins.is_empty()).then(|| logins.to_owned()),
+        docker_auth_config: (!logins.is_empty()).then(|| logins.into()),
         registry_credentials: context.job.registry_credentials.clone(),
         ..PullRequest::new(name, DEFAULT_POLICY)
     }

@@ -515,4 +515,98 @@ mod tests {
             ["content", "dep", "pw", "tok", "whole-$PART", "whole-part"]
         );
     }
+
+    /// A job with secrets of every kind, some of them taken over by settings, folders and other variables.
+    fn marked() -> CiJob {
+        let secret = |key: &str, value: &str| Variable {
+            masked: true,
+            ..variable(key, value)
+        };
+        let mut job = with_variables(&[
+            ("URL", "https://me:$MASKED@h/$PRIVATE"),
+            ("GIT_CHECKOUT", "$MASKED"),
+            ("GIT_CLONE_PATH", "$CI_BUILDS_DIR/$MASKED"),
+            ("SHOWN", "shown"),
+        ]);
+        for variable in &mut job.variables {
+            variable.public = true;
+        }
+        job.token = "hush-token".into();
+        job.variables.extend([
+            secret("MASKED", "hush-masked"),
+            secret("LATE", "hush-$CI_PROJECT_DIR"),
+            Variable {
+                public: false,
+                ..variable("PRIVATE", "hush-private")
+            },
+            Variable {
+                file: true,
+                public: true,
+                ..variable("FILE", "hush-file")
+            },
+        ]);
+        let image = |value: &str| Image {
+            variables: vec![secret("OF_IMAGE", value)],
+            ..Image::default()
+        };
+        job.image = Some(image("hush-image-$CI_JOB_STATUS"));
+        job.services = vec![image("hush-service")];
+        job.registry_credentials.push(RegistryCredential {
+            password: "hush-password".into(),
+            ..RegistryCredential::default()
+        });
+        job.dependencies.push(Dependency {
+            token: "hush-dependency".into(),
+            ..Dependency::default()
+        });
+        job
+    }
+
+    /// Whoever runs a job, refuses it or records it hides the same.
+    #[test]
+    fn all_that_masks_goes_by_one_list() {
+        let job = marked();
+        let always = [
+            "hush-dependency",
+            "hush-masked",
+            "hush-password",
+            "hush-service",
+            "hush-token",
+        ];
+
+        let refused = secrets_of_refused(&job);
+        let running = environment(&job).masked_values(&job);
+
+        for value in always {
+            assert!(refused.iter().any(|secret| secret == value), "{value}");
+            assert!(running.iter().any(|secret| secret == value), "{value}");
+        }
+        for value in ["hush-/builds/hush-masked", "hush-image-running"] {
+            assert!(running.iter().any(|secret| secret == value), "{value}");
+        }
+        let record = format!("{:?}", job.redacted());
+        for value in refused.iter().chain(&running) {
+            assert!(!record.contains(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_no_secret() {
+        let job = marked();
+        let environment = environment(&job);
+        assert_eq!(
+            environment.dirs().project,
+            "/builds/hush-masked",
+            "a folder that says a secret"
+        );
+
+        let text = format!("{environment:?} {environment:#?} {job:?}");
+
+        assert!(!text.contains("hush"), "{text}");
+        assert!(text.contains("shown"), "{text}");
+        assert!(
+            text.contains("https://me:[REDACTED]@h/[REDACTED]"),
+            "{text}"
+        );
+    }
 }

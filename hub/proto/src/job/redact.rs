@@ -23,7 +23,6 @@ impl CiJob {
     #[must_use]
     pub fn redacted(&self) -> Self {
         let hider = Hider::of(self);
-        let text = |text: String| hider.text(text);
         // Taken apart and put together field by field: whoever adds one has to say what is shown of it.
         let Self {
             job,
@@ -46,7 +45,7 @@ impl CiJob {
         Self {
             job: hider.job_info(job),
             token: REDACTED.into(),
-            server_url: text(server_url),
+            server_url: hider.text(&server_url),
             server_ca_pem,
             sources: hider.sources(sources),
             timeout_secs,
@@ -225,12 +224,12 @@ impl Hider {
         Self { secrets }
     }
 
-    fn text(&self, text: String) -> String {
-        hidden(&text, &self.secrets, REDACTED)
+    fn text(&self, text: &str) -> String {
+        hidden(text, &self.secrets, REDACTED)
     }
 
     fn texts(&self, texts: Vec<String>) -> Vec<String> {
-        each(texts, |text| self.text(text))
+        each(texts, |text| self.text(&text))
     }
 
     fn job_info(&self, info: JobInfo) -> JobInfo {
@@ -278,7 +277,7 @@ impl Hider {
         } = sources;
         Sources {
             allow_fetch,
-            repo_url: self.text(repo_url),
+            repo_url: self.text(&repo_url),
             object_format,
             git_ref,
             sha,
@@ -305,7 +304,7 @@ impl Hider {
             raw,
         } = variable;
         let value = if is_shown {
-            self.text(value)
+            self.text(&value)
         } else {
             REDACTED.to_owned()
         };
@@ -332,7 +331,7 @@ impl Hider {
             user,
         } = image;
         Image {
-            name: self.text(name),
+            name: self.text(&name),
             aliases: self.texts(aliases),
             command: self.texts(command),
             entrypoint: self.texts(entrypoint),
@@ -356,7 +355,7 @@ impl Hider {
             expire_in,
         } = artifact;
         Artifact {
-            name: self.text(name),
+            name: self.text(&name),
             untracked,
             paths: self.texts(paths),
             exclude: self.texts(exclude),
@@ -378,17 +377,17 @@ impl Hider {
             paths,
             when,
         } = cache;
-        let (key, raw_key) = self.key(key, raw_key);
+        let (key, raw_key) = self.key(&key, raw_key);
         let mut raw = raw_fallback_keys.into_iter();
         let (mut keys, mut raw_keys) = (Vec::new(), Vec::new());
         for key in fallback_keys {
             let raw_key = raw.next();
             let has_raw = raw_key.is_some();
-            let (key, raw_key) = self.key(key, raw_key.unwrap_or_default());
+            let (key, raw_key) = self.key(&key, raw_key.unwrap_or_default());
             keys.push(key);
             raw_keys.extend(has_raw.then_some(raw_key));
         }
-        raw_keys.extend(raw.map(|key| self.text(key)));
+        raw_keys.extend(raw.map(|key| self.text(&key)));
         Cache {
             key,
             raw_key,
@@ -402,8 +401,8 @@ impl Hider {
     }
 
     /// A key and what it was made from.
-    fn key(&self, key: String, raw: String) -> (String, String) {
-        let redacted = self.text(raw.clone());
+    fn key(&self, key: &str, raw: String) -> (String, String) {
+        let redacted = self.text(&raw);
         if redacted == raw {
             return (self.text(key), raw);
         }
@@ -418,8 +417,8 @@ impl Hider {
             password: _,
         } = credential;
         RegistryCredential {
-            url: self.text(url),
-            username: self.text(username),
+            url: self.text(&url),
+            username: self.text(&username),
             password: REDACTED.into(),
         }
     }
@@ -436,7 +435,7 @@ impl Hider {
             id,
             name,
             token: REDACTED.into(),
-            filename: self.text(filename),
+            filename: self.text(&filename),
             size,
         }
     }

@@ -18,7 +18,7 @@ async fn a_login_is_taken_from_where_there_is_one() {
     std::fs::write(&file, &config).unwrap();
     let request = PullRequest::new(&name, PullPolicy::Always);
     let with_variable = PullRequest {
-        docker_auth_config: Some(config),
+        docker_auth_config: Some(config.into()),
         ..request.clone()
     };
     let with_job = PullRequest {
@@ -34,6 +34,13 @@ async fn a_login_is_taken_from_where_there_is_one() {
         ..settings(RegistryOptions::default())
     });
 
+    for request in [&with_variable, &with_job] {
+        let shown = format!("{request:?}");
+        assert!(
+            !shown.contains(PASSWORD) && !shown.contains("YnVpbGRlcj"),
+            "{shown}"
+        );
+    }
     assert!(Host::new().ensure(&with_variable).await.is_ok());
     assert!(Host::new().ensure(&with_job).await.is_ok());
     assert!(of_host.ensure(&request).await.is_ok());
@@ -67,7 +74,7 @@ async fn a_mirror_is_shown_the_hosts_own_login() {
     };
     let request = PullRequest::new("127.0.0.1:1/a:1", PullPolicy::Always);
     let of_job = PullRequest {
-        docker_auth_config: Some(auths),
+        docker_auth_config: Some(auths.into()),
         ..request.clone()
     };
 
