@@ -254,6 +254,11 @@ impl Guest {
     /// Ends the VM at once and removes its files.
     pub(crate) async fn end(&self) {
         self.machine.kill().await;
-        drop(self.run_dir.lock().await.take());
+        let run_dir = self.run_dir.lock().await.take();
+        // A scratch disk of many GiB takes its time.
+        let removed = tokio::task::spawn_blocking(move || drop(run_dir)).await;
+        if let Err(error) = removed {
+            tracing::warn!(%error, "the removal of a run folder was aborted");
+        }
     }
 }
