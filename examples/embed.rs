@@ -28,6 +28,7 @@ fn job(number: u32, script: String) -> Job {
         ..spec::CiJob::default()
     };
     Job::new(spec)
+        .timestamps(false)
         .size(VmSize::new(1, 512))
         .slot(Slot::new("/builds", number, number))
 }

@@ -62,12 +62,12 @@ impl Buffer {
 
 /// Buffers that wait to be used again.
 #[derive(Debug, Default)]
-pub(crate) struct Spare(Mutex<Vec<Buffer>>);
+pub(crate) struct SpareBuffers(Mutex<Vec<Buffer>>);
 
 /// Largest buffer that is kept. Few are larger: those of long names.
 const MOST_KEPT: usize = 8 << 20;
 
-impl Spare {
+impl SpareBuffers {
     /// An empty one.
     pub(crate) fn take(&self) -> Buffer {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use crate::guest::{FIND_SHELL, RootImage, RootImageError};
 use crate::guest::{SizeRequest, TooSmall};
 use crate::host::Host;
 use crate::job::{Cancel, CancelMode, CancelRequests};
-use vk_agent_client::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin, TerminalSize};
+use vk_agent_client::{AgentError, ExecEvent, ExecRequest, Stdin, TerminalSize};
 use vk_oci::{Progress, PullPolicy, PullRequest};
 
 /// How long a cancelled command may take to end by itself; Docker's own grace.
@@ -95,10 +95,6 @@ pub enum CommandEnd {
     Canceled,
 }
 
-/// What a shell answers for a command that does not exist, and for one that is no program (POSIX shell, 2.8.2).
-const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
-
 /// Why a command could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -137,11 +133,7 @@ impl CommandError {
     #[must_use]
     pub fn shell_code(&self) -> Option<i32> {
         match self {
-            Self::Agent(error) => match error.kind()? {
-                FailureKind::CommandNotFound => Some(NOT_FOUND),
-                FailureKind::NotExecutable => Some(NOT_EXECUTABLE),
-                _ => None,
-            },
+            Self::Agent(error) => error.shell_code(),
             _ => None,
         }
     }
@@ -179,8 +171,8 @@ pub async fn run_command(
         cause = guest.lost() => Err(CommandError::MachineLost { cause }),
     };
     let end = match end {
-        // The agent went silent because its VM ended: that is the cause to tell.
-        Err(CommandError::Agent(error)) => match guest.lost_soon().await {
+        // The agent stopped answering because its VM ended: that is the cause to report.
+        Err(CommandError::Agent(error)) => match guest.lost_within_moments().await {
             Some(cause) => Err(CommandError::MachineLost { cause }),
             None => Err(CommandError::Agent(error)),
         },

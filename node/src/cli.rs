@@ -68,7 +68,7 @@ impl HostArgs {
     /// The status of bad usage.
     pub(crate) fn open(&self) -> Result<Host, Status> {
         let config = self.configuration().map_err(|error| {
-            log::complain(&chain(&error));
+            log::print_error(&chain(&error));
             exit::USAGE
         })?;
         let state_dir = self.state_dir.clone().unwrap_or_else(places::state_dir);
@@ -145,7 +145,7 @@ pub(crate) fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            log::complain(&format!("cannot start the runtime: {error}"));
+            log::print_error(&format!("cannot start the runtime: {error}"));
             return exit::SYSTEM.into();
         }
     };

@@ -22,7 +22,7 @@ pub(crate) fn init(verbose: u8) {
 }
 
 /// Prints one line about what went wrong.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_error(text: &str) {
     // Nothing can be reported when standard error is closed.
     let _ = writeln!(std::io::stderr(), "vk: {text}");
 }

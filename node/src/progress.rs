@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// How long something has to take until it gets a line: lines on their way to the same terminal arrive first.
-const PATIENCE: Duration = Duration::from_millis(300);
+const WAIT_LIMIT: Duration = Duration::from_millis(300);
 
 /// How often the line moves.
 const TICK: Duration = Duration::from_millis(120);
@@ -24,7 +24,7 @@ impl Progress {
         let drawer = std::io::stderr().is_terminal().then(|| {
             let (stop, stopped) = mpsc::channel();
             let thread = thread::spawn(move || {
-                if stopped.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                if stopped.recv_timeout(WAIT_LIMIT) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
                 let bar = bar(message);

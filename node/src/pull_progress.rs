@@ -10,7 +10,7 @@ use vk_oci::Digest;
 use vk_oci::PullEvent;
 use vk_text::chain;
 
-use crate::log::complain;
+use crate::log::print_error;
 
 /// How often a line tells how far a download is.
 const LINES: Duration = Duration::from_secs(10);
@@ -194,7 +194,7 @@ fn draw(
         PullEvent::Warning(_) | PullEvent::Failed { .. } => {
             take_away(step, layers);
             if let Some(line) = line(event) {
-                screen.suspend(|| complain(&line));
+                screen.suspend(|| print_error(&line));
             }
         }
         PullEvent::Layers(parts) => {
@@ -220,7 +220,7 @@ fn tell(event: &PullEvent<'_>, received: &mut Vec<u64>, total: &mut u64, last: &
             if last.elapsed() >= LINES {
                 *last = Instant::now();
                 let sum = received.iter().sum();
-                complain(&format!("{} of {}", HumanBytes(sum), HumanBytes(*total)));
+                print_error(&format!("{} of {}", HumanBytes(sum), HumanBytes(*total)));
             }
         }
         PullEvent::Layers(parts) => {
@@ -231,7 +231,7 @@ fn tell(event: &PullEvent<'_>, received: &mut Vec<u64>, total: &mut u64, last: &
         _ => {}
     }
     if let Some(line) = line(event) {
-        complain(&line);
+        print_error(&line);
     }
 }
 

@@ -112,7 +112,7 @@ impl Server {
             loop {
                 let (stream, _) = listener.accept().await?;
                 let (tls, answer) = (tls.clone(), answer.clone());
-                // A client that goes away is no trouble of ours.
+                // A client that disconnects is no error of the server.
                 tokio::spawn(async move {
                     match tls {
                         None => serve(stream, answer).await,

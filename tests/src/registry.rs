@@ -23,7 +23,7 @@ const PASSWORD_HASH: &str = "$2b$04$abcdefghijklmnopqrstuu9AsmTW0GVvQkIMJII9dLx.
 
 /// Patience for tests: enough for some attempts, soon over.
 #[must_use]
-pub fn impatient() -> RetryPolicy {
+pub fn short_retries() -> RetryPolicy {
     RetryPolicy {
         lost: Duration::from_millis(400),
         busy: Duration::from_secs(3),
@@ -36,7 +36,7 @@ pub fn impatient() -> RetryPolicy {
 /// What a registry demands of its clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demands {
-    /// TLS, with a certificate that nobody knows but [`Registry::ca_pem`].
+    /// TLS, with a certificate that is in [`Registry::ca_pem`].
     pub tls: bool,
     /// A login: [`USER`] and [`PASSWORD`].
     pub login: bool,

@@ -43,7 +43,7 @@ impl Hello {
     /// [`HelloError`] if it is another program, or speaks another version.
     pub fn check(&self) -> Result<(), HelloError> {
         if self.magic != MAGIC {
-            return Err(HelloError::Stranger);
+            return Err(HelloError::UnknownPeer);
         }
         if self.protocol != PROTOCOL_VERSION {
             return Err(HelloError::Version {
@@ -68,7 +68,7 @@ impl Hello {
 pub enum HelloError {
     /// The peer is no vk-agent and no driver.
     #[error("the other side does not speak vk's agent protocol")]
-    Stranger,
+    UnknownPeer,
     /// The peer is of another build.
     #[error(
         "we speak version {ours} of the agent protocol (release {our_release}), the other side version {theirs} \
@@ -117,6 +117,6 @@ mod tests {
             ..Hello::ours()
         };
 
-        assert_eq!(theirs.check(), Err(HelloError::Stranger));
+        assert_eq!(theirs.check(), Err(HelloError::UnknownPeer));
     }
 }

@@ -207,7 +207,7 @@ pub struct Stats {
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// What kind of trouble.
+    /// The kind of error.
     pub kind: FailureKind,
     /// One line for people, names its subject.
     pub message: String,

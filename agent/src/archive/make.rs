@@ -37,10 +37,10 @@ pub(crate) fn make(
     };
     std::fs::read_dir(root).map_err(|error| trouble(&error))?;
     // The first line that cannot be sent is the end, and shows when the next thing is.
-    let mut deaf: Result<(), FrameError> = Ok(());
+    let mut sent: Result<(), FrameError> = Ok(());
     let mut say = |event| {
-        if deaf.is_ok() {
-            deaf = say(host, &event);
+        if sent.is_ok() {
+            sent = say(host, &event);
         }
     };
     // A rehearsal may not be allowed to write at the top.

@@ -42,7 +42,7 @@ pub(super) enum Effect {
     /// Send KILL to everything the command started.
     KillAll,
     /// Send what the pipes hold, at the host's pace and no more than they can hold, and then close them.
-    ReadDry,
+    DrainPipes,
     /// Report this status: the command is over.
     Finish(ExitStatus),
 }
@@ -56,7 +56,7 @@ pub(super) struct Lifecycle {
     host_gone: bool,
     cancelled: bool,
     killed: bool,
-    drying: bool,
+    draining: bool,
     finished: bool,
     deadline: Option<Instant>,
 }
@@ -71,7 +71,7 @@ impl Lifecycle {
             host_gone: false,
             cancelled: false,
             killed: false,
-            drying: false,
+            draining: false,
             finished: false,
             deadline: None,
         }
@@ -121,10 +121,10 @@ impl Lifecycle {
             if self.status.is_some() {
                 self.deadline = Some(now + DRY_AFTER);
             }
-        } else if self.status.is_some() && self.streams_open && !self.drying {
-            self.drying = true;
+        } else if self.status.is_some() && self.streams_open && !self.draining {
+            self.draining = true;
             self.deadline = None;
-            effects.push(Effect::ReadDry);
+            effects.push(Effect::DrainPipes);
         }
     }
 
@@ -141,7 +141,7 @@ impl Lifecycle {
             return;
         };
         if self.streams_open && !self.host_gone {
-            if self.killed && self.deadline.is_none() && !self.drying {
+            if self.killed && self.deadline.is_none() && !self.draining {
                 self.deadline = Some(now + DRY_AFTER);
             }
             return;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn f31_a_left_over_that_holds_the_streams_is_killed_after_a_short_grace() {
+    fn a_remaining_process_that_holds_the_streams_is_killed_after_a_short_grace() {
         let mut run = Run::new();
         assert_eq!(run.at(0, Event::MainEnded(OK)), []);
         assert_eq!(run.at(199, Event::Tick), []);
@@ -222,7 +222,7 @@ mod tests {
         run.at(200, Event::Tick);
 
         assert_eq!(run.at(699, Event::Tick), []);
-        assert_eq!(run.at(700, Event::Tick), [Effect::ReadDry]);
+        assert_eq!(run.at(700, Event::Tick), [Effect::DrainPipes]);
         assert_eq!(run.lifecycle.deadline(), None);
         assert_eq!(run.at(60_000, Event::Tick), []);
         assert_eq!(run.at(60_001, Event::StreamsEnded), [Effect::Finish(OK)]);
@@ -306,7 +306,7 @@ mod tests {
                 ms += 500;
                 effects.extend(run.at(ms, Event::Tick));
             }
-            if effects.contains(&Effect::ReadDry) {
+            if effects.contains(&Effect::DrainPipes) {
                 effects.extend(run.at(ms, Event::StreamsEnded));
             }
 

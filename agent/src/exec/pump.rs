@@ -33,7 +33,7 @@ pub(super) struct Pump<'a> {
     decoder: Decoder,
     host_gone: bool,
     main_ended: bool,
-    drying: bool,
+    draining: bool,
     violation: Option<FrameError>,
     finished: Option<ExitStatus>,
 }
@@ -101,7 +101,7 @@ impl<'a> Pump<'a> {
             decoder: Decoder::new(),
             host_gone: false,
             main_ended: false,
-            drying: false,
+            draining: false,
             violation: None,
             finished: None,
         }
@@ -138,7 +138,7 @@ impl<'a> Pump<'a> {
             if let Some(status) = self.finished {
                 break status;
             }
-            let drying = self.drying;
+            let draining = self.draining;
             let ready = self.poll()?;
             let outputs_seen = ready.outputs_seen;
             if ready.host_in {
@@ -159,7 +159,7 @@ impl<'a> Pump<'a> {
             for (index, ready) in ready.outputs.into_iter().enumerate() {
                 if ready {
                     self.forward(index);
-                } else if outputs_seen && drying {
+                } else if outputs_seen && draining {
                     self.close(index);
                 }
             }
@@ -204,7 +204,7 @@ impl<'a> Pump<'a> {
             .flatten()
             .map(|(fd, events)| PollFd::new(*fd, *events))
             .collect();
-        let timeout = if self.drying && flushed {
+        let timeout = if self.draining && flushed {
             PollTimeout::ZERO
         } else {
             self.timeout()
@@ -247,15 +247,15 @@ impl<'a> Pump<'a> {
             match effect {
                 Effect::Terminate => self.process.signal_group(Signal::SIGTERM),
                 Effect::KillAll => self.containment.kill(&self.process),
-                Effect::ReadDry => self.read_dry(),
+                Effect::DrainPipes => self.drain_pipes(),
                 Effect::Finish(status) => self.finished = Some(status),
             }
         }
     }
 
     /// What the pipes hold now is still owed to the host: at most their capacity.
-    fn read_dry(&mut self) {
-        self.drying = true;
+    fn drain_pipes(&mut self) {
+        self.draining = true;
         for output in &mut self.outputs {
             let capacity = output
                 .pipe
@@ -270,7 +270,7 @@ impl<'a> Pump<'a> {
     fn read_host(&mut self) {
         let mut buffer = [0; 16 << 10];
         match (&mut &*self.host).read(&mut buffer) {
-            Ok(0) => self.lose_host(),
+            Ok(0) => self.host_lost(),
             Ok(len) => {
                 self.decoder.push(buffer.get(..len).unwrap_or_default());
                 self.take_frames();
@@ -280,7 +280,7 @@ impl<'a> Pump<'a> {
                     error.kind(),
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) => {}
-            Err(_) => self.lose_host(),
+            Err(_) => self.host_lost(),
         }
     }
 
@@ -325,7 +325,7 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    fn lose_host(&mut self) {
+    fn host_lost(&mut self) {
         self.host_gone = true;
         self.outbox.clear();
         for output in &mut self.outputs {
@@ -336,7 +336,7 @@ impl<'a> Pump<'a> {
 
     fn flush(&mut self) {
         if self.outbox.flush(&mut &*self.host).is_err() {
-            self.lose_host();
+            self.host_lost();
         }
     }
 
@@ -351,7 +351,7 @@ impl<'a> Pump<'a> {
         let put = encode_room(room).and_then(|frame| self.outbox.put(Kind::StdinRoom, &frame));
         match put {
             Ok(()) => self.flush(),
-            Err(_) => self.lose_host(),
+            Err(_) => self.host_lost(),
         }
     }
 

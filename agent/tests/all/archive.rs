@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::kit::{PATIENCE, Rehearsal};
+use crate::kit::{Rehearsal, WAIT_LIMIT};
 use vk_agent_client::{
     AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ArchiveSummary, ExtractRequest,
     ExtractSummary, FailureKind, Level, Severity,
@@ -29,7 +29,7 @@ async fn archive(rehearsal: &Rehearsal, request: ArchiveRequest) -> Result<Archi
         }
         Ok((bytes, lines, stream.summary().unwrap()))
     };
-    tokio::time::timeout(PATIENCE, archiving).await.unwrap()
+    tokio::time::timeout(WAIT_LIMIT, archiving).await.unwrap()
 }
 
 async fn extract(
@@ -38,7 +38,7 @@ async fn extract(
     bytes: &[u8],
 ) -> Result<ExtractSummary, AgentError> {
     let extracting = rehearsal.client.extract(request, bytes, |_| {});
-    tokio::time::timeout(PATIENCE, extracting).await.unwrap()
+    tokio::time::timeout(WAIT_LIMIT, extracting).await.unwrap()
 }
 
 fn of(root: &str, paths: &[&str], format: ArchiveFormat) -> ArchiveRequest {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::kit::{PATIENCE, Rehearsal, await_word, bash, command, input, lives, outcome};
+use crate::kit::{Rehearsal, WAIT_LIMIT, await_word, bash, command, input, lives, outcome};
 use bytes::Bytes;
 use vk_agent_client::{ExecEvent, ExecRequest, ExitStatus, FailureKind, Stdin};
 
@@ -37,7 +37,7 @@ async fn streams_are_separate() {
 }
 
 #[tokio::test]
-async fn f25_a_chatty_stderr_does_not_block() {
+async fn much_output_on_stderr_does_not_block() {
     let rehearsal = Rehearsal::start().await;
 
     let outcome = rehearsal
@@ -261,7 +261,7 @@ async fn a_user_is_taken_by_name_or_number_with_its_groups() {
 }
 
 #[tokio::test]
-async fn f31_a_background_child_that_holds_the_pipe_does_not_hold_the_end() {
+async fn a_background_child_that_holds_the_pipe_does_not_hold_the_end() {
     let rehearsal = Rehearsal::start().await;
     let start = Instant::now();
 
@@ -274,7 +274,7 @@ async fn f31_a_background_child_that_holds_the_pipe_does_not_hold_the_end() {
 }
 
 #[tokio::test]
-async fn f31_late_output_of_a_left_over_counts_until_its_end() {
+async fn late_output_of_a_remaining_process_counts_until_its_end() {
     let rehearsal = Rehearsal::start().await;
 
     let outcome = rehearsal
@@ -432,7 +432,7 @@ async fn cancel_works_while_nobody_reads_the_output() {
 
     handle.control().kill();
 
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_LIMIT;
     while lives(&pid) {
         assert!(Instant::now() < until, "it lives on");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -482,7 +482,7 @@ async fn dropping_the_handle_kills_the_command() {
     drop(handle);
 
     let pid = std::fs::read_to_string(note).unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_LIMIT;
     while lives(&pid) {
         assert!(Instant::now() < until, "it lives on");
         tokio::time::sleep(Duration::from_millis(10)).await;

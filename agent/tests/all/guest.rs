@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::kit::guest::{Guest, Options, RUNTIME, SHARED, failed_boot};
-use crate::kit::{Outcome, PATIENCE, await_word, bash, command, outcome};
+use crate::kit::{Outcome, WAIT_LIMIT, await_word, bash, command, outcome};
 use tokio::io::AsyncReadExt;
 use vk_agent_client::{
     ArchiveEvent, ArchiveFormat, ArchiveRequest, ExecEvent, ExecRequest, ExitStatus,
@@ -77,7 +77,7 @@ fn the_guest_knows_its_name_and_loopback() {
 }
 
 #[test]
-fn f78_the_clock_is_the_hosts() {
+fn the_clock_is_the_hosts() {
     let guest = &SHARED;
     let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
 
@@ -92,7 +92,7 @@ fn f78_the_clock_is_the_hosts() {
 }
 
 #[test]
-fn f79_there_is_entropy_from_the_start() {
+fn there_is_entropy_from_the_start() {
     let outcome = on_shared("head -c 16 /dev/random | wc -c; head -c 16 /dev/urandom | wc -c");
 
     assert_eq!(outcome.stdout, "16\n16\n");
@@ -112,7 +112,7 @@ fn a_command_is_in_its_own_cgroup_unprotected_and_unlimited() {
 }
 
 #[test]
-fn f31_what_leaves_its_session_still_ends_with_its_command() {
+fn what_leaves_its_session_still_ends_with_its_command() {
     let outcome = on_shared("setsid sleep 3600 & echo $!; sleep 0.2");
 
     let left = on_shared(&format!("kill -0 {}", outcome.stdout.trim()));
@@ -320,7 +320,7 @@ fn a_step_that_forks_for_ever_can_be_killed() {
 }
 
 #[test]
-fn f83_a_full_disk_is_the_steps_trouble() {
+fn a_full_disk_fails_the_step() {
     RUNTIME.block_on(async {
         let guest = Guest::boot(&Options {
             scratch: Some(64 << 20),
@@ -421,7 +421,7 @@ fn shutdown_powers_off() {
 
         guest.client.shutdown().await.unwrap();
 
-        let end = tokio::time::timeout(PATIENCE, guest.machine.wait())
+        let end = tokio::time::timeout(WAIT_LIMIT, guest.machine.wait())
             .await
             .unwrap();
         assert_eq!(end.cause, EndCause::PoweredOff);
@@ -571,7 +571,7 @@ fn guests_are_ready_soon_after_their_kernel() {
 
     println!("kernel {:?}, agent {:?}", ready.kernel, ready.agent);
     assert!(ready.kernel > Duration::ZERO);
-    assert!(ready.agent < PATIENCE / 4, "{:?}", ready.agent);
+    assert!(ready.agent < WAIT_LIMIT / 4, "{:?}", ready.agent);
 }
 
 #[test]

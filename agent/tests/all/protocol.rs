@@ -5,7 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::kit::{PATIENCE, Rehearsal, bash, command};
+use crate::kit::{Rehearsal, WAIT_LIMIT, bash, command};
 use vk_agent_client::{
     AgentClient, AgentError, ExecEvent, ExecRequest, ExitStatus, ReadyListener, Stdin,
 };
@@ -17,7 +17,7 @@ use vk_agent_proto::{
 /// A connection to the agent, by hand.
 fn connect(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     stream
         .write_all(bridge::connect_line(vk_agent_proto::AGENT_PORT).as_bytes())
         .unwrap();
@@ -157,7 +157,7 @@ async fn input_that_was_not_announced_is_a_violation() {
 }
 
 #[tokio::test]
-async fn f70_two_hundred_dials_in_a_row_all_succeed() {
+async fn two_hundred_dials_in_a_row_all_succeed() {
     let rehearsal = Rehearsal::start().await;
 
     for _ in 0..200 {
@@ -202,7 +202,7 @@ async fn stats_tell_of_a_living_system() {
 }
 
 /// A guest that says what `talk` makes it say on its next connection.
-fn false_guest(
+fn fake_guest(
     folder: &Path,
     talk: impl FnOnce(UnixStream) + Send + 'static,
 ) -> (AgentClient, std::thread::JoinHandle<()>) {
@@ -214,11 +214,11 @@ fn false_guest(
 }
 
 /// The same, past the bridge's lines and hellos.
-fn false_agent(
+fn fake_agent(
     folder: &Path,
     talk: impl FnOnce(UnixStream) + Send + 'static,
 ) -> (AgentClient, std::thread::JoinHandle<()>) {
-    false_guest(folder, |mut stream| {
+    fake_guest(folder, |mut stream| {
         let mut line = [0; 13];
         stream.read_exact(&mut line).unwrap();
         stream.write_all(b"OK 1\n").unwrap();
@@ -230,9 +230,9 @@ fn false_agent(
 }
 
 #[tokio::test]
-async fn f70_a_guest_that_never_answers_is_a_timeout() {
+async fn a_guest_that_never_answers_is_a_timeout() {
     let folder = tempfile::tempdir().unwrap();
-    let (client, guest) = false_guest(folder.path(), |mut stream| {
+    let (client, guest) = fake_guest(folder.path(), |mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let client = client.with_handshake(Duration::from_millis(100));
@@ -246,7 +246,7 @@ async fn f70_a_guest_that_never_answers_is_a_timeout() {
 #[tokio::test]
 async fn a_vsock_that_refuses_is_told_from_one_that_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let (client, guest) = false_guest(folder.path(), drop);
+    let (client, guest) = fake_guest(folder.path(), drop);
 
     let refused = client.stats().await.unwrap_err();
     guest.join().unwrap();
@@ -259,7 +259,7 @@ async fn a_vsock_that_refuses_is_told_from_one_that_is_gone() {
 #[tokio::test]
 async fn an_agent_of_another_version_is_named_with_ours() {
     let folder = tempfile::tempdir().unwrap();
-    let (client, guest) = false_guest(folder.path(), |mut stream| {
+    let (client, guest) = fake_guest(folder.path(), |mut stream| {
         let mut line = [0; 13];
         stream.read_exact(&mut line).unwrap();
         stream.write_all(b"OK 1\n").unwrap();
@@ -305,7 +305,7 @@ async fn hostile_replies_end_the_operation_alone() {
     for bytes in [huge, room, early_room, wrong_reply, misplaced, cut] {
         let folder = tempfile::tempdir().unwrap();
         let sent = bytes.clone();
-        let (client, guest) = false_agent(folder.path(), move |mut stream| {
+        let (client, guest) = fake_agent(folder.path(), move |mut stream| {
             stream.write_all(&sent).unwrap();
         });
         let mut handle = client.exec(bash(":"), Stdin::None).await.unwrap();
@@ -323,7 +323,7 @@ async fn hostile_replies_end_the_operation_alone() {
 #[tokio::test]
 async fn the_death_of_a_guest_ends_its_command() {
     let folder = tempfile::tempdir().unwrap();
-    let (client, guest) = false_agent(folder.path(), |mut stream| {
+    let (client, guest) = fake_agent(folder.path(), |mut stream| {
         write_frame(&mut stream, Kind::Stdout, b"so far").unwrap();
     });
     let mut handle = client.exec(bash(":"), Stdin::None).await.unwrap();
@@ -337,7 +337,7 @@ async fn the_death_of_a_guest_ends_its_command() {
 }
 
 #[tokio::test]
-async fn f70_a_guest_that_never_calls_is_a_timeout_and_its_socket_goes() {
+async fn a_guest_that_never_calls_is_a_timeout_and_its_socket_goes() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("vsock");
     let listener = ReadyListener::bind(&socket).unwrap();
@@ -363,7 +363,7 @@ async fn a_guest_that_calls_with_another_version_still_gets_our_hello() {
         next(&mut stream).json::<Hello>(Kind::Hello).unwrap()
     });
 
-    let error = listener.ready(PATIENCE).await.unwrap_err();
+    let error = listener.ready(WAIT_LIMIT).await.unwrap_err();
 
     assert!(matches!(error, AgentError::Hello { .. }), "{error:?}");
     assert!(guest.join().unwrap().epoch_ns.is_some());

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use crate::kit::{PATIENCE, Rehearsal};
+use crate::kit::{Rehearsal, WAIT_LIMIT};
 use tar::{Builder, EntryType, Header};
 use tokio::io::AsyncReadExt;
 use vk_agent_client::{AgentError, FailureKind, GetTreeRequest, PutTreeRequest, TreeSummary};
@@ -24,7 +24,7 @@ async fn put(
     tar: Vec<u8>,
 ) -> Result<TreeSummary, AgentError> {
     let putting = rehearsal.client.put_tree(request, tar.as_slice());
-    tokio::time::timeout(PATIENCE, putting).await.unwrap()
+    tokio::time::timeout(WAIT_LIMIT, putting).await.unwrap()
 }
 
 async fn get(rehearsal: &Rehearsal, path: &str) -> io::Result<(Vec<u8>, Option<TreeSummary>)> {
@@ -33,7 +33,7 @@ async fn get(rehearsal: &Rehearsal, path: &str) -> io::Result<(Vec<u8>, Option<T
     };
     let mut stream = rehearsal.client.get_tree(request).await.unwrap();
     let mut tar = Vec::new();
-    tokio::time::timeout(PATIENCE, stream.read_to_end(&mut tar))
+    tokio::time::timeout(WAIT_LIMIT, stream.read_to_end(&mut tar))
         .await
         .unwrap()?;
     Ok((tar, stream.summary()))
@@ -299,7 +299,7 @@ async fn an_early_failure_does_not_wait_for_the_rest() {
     };
 
     let putting = rehearsal.client.put_tree(request, tokio::io::repeat(0));
-    let error = tokio::time::timeout(PATIENCE, putting)
+    let error = tokio::time::timeout(WAIT_LIMIT, putting)
         .await
         .unwrap()
         .unwrap_err();

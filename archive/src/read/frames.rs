@@ -7,7 +7,7 @@ use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
 use super::{ExtractError, MOST_WINDOW};
-use crate::buffer::{Buffer, Spare};
+use crate::buffer::{Buffer, SpareBuffers};
 use crate::pool;
 use crate::write::{FRAME, MOST_THREADS};
 
@@ -36,7 +36,7 @@ pub(super) fn unpacked<T>(
     threads: usize,
     consume: impl FnOnce(&mut dyn Read) -> Result<T, ExtractError>,
 ) -> Result<T, ExtractError> {
-    let spare = Spares::default();
+    let spare = SpareBufferSets::default();
     let frames = Frames {
         archive: Some(BufReader::with_capacity(READ, archive)),
         spare: &spare,
@@ -63,9 +63,9 @@ pub(super) fn unpacked<T>(
 
 /// Apart, because frames are much smaller than their content.
 #[derive(Default)]
-struct Spares {
-    frames: Spare,
-    content: Spare,
+struct SpareBufferSets {
+    frames: SpareBuffers,
+    content: SpareBuffers,
 }
 
 /// The archive from a frame on that began with these bytes.
@@ -82,7 +82,7 @@ enum Piece<R> {
 struct Frames<'a, R> {
     /// None behind its end, an error, or what is not cut.
     archive: Option<BufReader<R>>,
-    spare: &'a Spares,
+    spare: &'a SpareBufferSets,
 }
 
 impl<R: Read> Iterator for Frames<'_, R> {
@@ -226,7 +226,7 @@ fn invalid(what: &str) -> io::Error {
 
 /// One thread's tools.
 struct Unpacker<'a> {
-    spare: &'a Spares,
+    spare: &'a SpareBufferSets,
     zstd: Option<Decompressor<'static>>,
 }
 
@@ -265,7 +265,7 @@ struct Content<'a, R: Read> {
     at: usize,
     /// What comes behind it, once that is not cut any more.
     rest: Option<Decoder<'static, Rest<R>>>,
-    spare: &'a Spares,
+    spare: &'a SpareBufferSets,
 }
 
 impl<R: Read> Read for Content<'_, R> {

@@ -11,7 +11,7 @@ use std::thread;
 
 use super::ExtractError;
 use super::place::{Folder, Meta, Place, parent};
-use crate::buffer::{Buffer, Spare};
+use crate::buffer::{Buffer, SpareBuffers};
 use crate::threads;
 use crate::write::MOST_THREADS;
 
@@ -136,7 +136,7 @@ fn is_zero(piece: &[u8]) -> bool {
 pub(super) struct Writers<'a> {
     place: &'a Place,
     /// For contents.
-    pub(super) spare: Spare,
+    pub(super) spare: SpareBuffers,
     queue: Mutex<Queue>,
     /// There may be work.
     work: Condvar,
@@ -194,7 +194,7 @@ impl<'a> Writers<'a> {
     ) -> Result<(), ExtractError> {
         let writers = Self {
             place,
-            spare: Spare::default(),
+            spare: SpareBuffers::default(),
             queue: Mutex::default(),
             work: Condvar::new(),
             room: Condvar::new(),

@@ -8,7 +8,7 @@ use crc32fast::Hasher;
 use super::deflate::{Deflate, NOTHING, Position};
 use super::plan::{self, Piece, Unit};
 use super::{Job, WriteError, check_regular, source};
-use crate::buffer::{Buffer, Spare};
+use crate::buffer::{Buffer, SpareBuffers};
 use crate::select::{Entry, Selection};
 
 /// Bytes of a batch or piece.
@@ -26,7 +26,7 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     check_regular(job.selection)?;
     let selection = job.selection;
     let threads = job.threads;
-    let spare = Spare::default();
+    let spare = SpareBuffers::default();
     let mut members = Members {
         job,
         open: None,
@@ -82,7 +82,7 @@ struct Member {
 
 struct Packer<'a> {
     selection: &'a Selection,
-    spare: &'a Spare,
+    spare: &'a SpareBuffers,
     deflate: Deflate,
     content: Buffer,
 }

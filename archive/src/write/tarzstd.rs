@@ -11,7 +11,7 @@ use zstd::bulk::Compressor;
 use super::plan::{self, Piece, Unit};
 use super::zip::append_zstd;
 use super::{FRAME, Job, WriteError, level, source};
-use crate::buffer::{Buffer, Spare};
+use crate::buffer::{Buffer, SpareBuffers};
 use crate::select::{Entry, EntryKind, Selection};
 
 /// A tar consists of blocks of this size.
@@ -29,7 +29,7 @@ pub(super) fn write(job: &mut Job<'_>) -> Result<(), WriteError> {
     let selection = job.selection;
     let threads = job.threads;
     let level = level::zstd(job.level);
-    let spare = Spare::default();
+    let spare = SpareBuffers::default();
     let mut sending = Sending::default();
     plan::ordered(
         selection,
@@ -108,7 +108,7 @@ struct Part {
 
 struct Packer<'a> {
     selection: &'a Selection,
-    spare: &'a Spare,
+    spare: &'a SpareBuffers,
     zstd: Option<Compressor<'static>>,
     tar: Buffer,
 }

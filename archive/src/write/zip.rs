@@ -14,7 +14,7 @@ use super::zip_records::{
     DEFLATED, Record, STORED, ZSTD, central_header, descriptor, local_header, write_end,
 };
 use super::{Job, WriteError, source};
-use crate::buffer::{Buffer, Spare};
+use crate::buffer::{Buffer, SpareBuffers};
 use crate::select::{Entry, EntryKind, Selection};
 use crate::spill::Spool;
 
@@ -53,7 +53,7 @@ impl Method {
 pub(super) fn write(job: &mut Job<'_>, method: Method) -> Result<(), WriteError> {
     let selection = job.selection;
     let threads = job.threads;
-    let spare = Spare::default();
+    let spare = SpareBuffers::default();
     let mut zip = Zip {
         job,
         method,
@@ -100,7 +100,7 @@ struct Packed {
 /// One thread's tools.
 struct Packer<'a> {
     selection: &'a Selection,
-    spare: &'a Spare,
+    spare: &'a SpareBuffers,
     codec: Codec,
     content: Buffer,
     header: Vec<u8>,
@@ -114,7 +114,7 @@ enum Codec {
 }
 
 impl<'a> Packer<'a> {
-    fn new(selection: &'a Selection, method: Method, spare: &'a Spare) -> Self {
+    fn new(selection: &'a Selection, method: Method, spare: &'a SpareBuffers) -> Self {
         Self {
             selection,
             spare,
@@ -262,7 +262,7 @@ pub(super) fn append_zstd(
 struct Zip<'a, 'b> {
     job: &'a mut Job<'b>,
     method: Method,
-    spare: &'a Spare,
+    spare: &'a SpareBuffers,
     /// Headers of the directory at the end.
     directory: Spool,
     /// How many.

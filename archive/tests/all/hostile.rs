@@ -132,12 +132,12 @@ fn as_tar(entries: &[Entry]) -> Vec<u8> {
 }
 
 /// A folder beside the destination, which must stay as it is, and the destination.
-struct Scene {
+struct Fixture {
     tree: Tree,
     before: Vec<String>,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let tree = Tree::new();
         tree.file("outside/secret", "secret");
@@ -191,15 +191,15 @@ fn names_that_lead_outside_are_refused() {
         "./../x",
     ] {
         for (archive, format) in both(&[file("fine", "x"), file(name, "y")]) {
-            let scene = Scene::new();
+            let fixture = Fixture::new();
             let wanted = format!(
                 "{name} cannot be extracted outside of chroot ({})",
-                scene.dest().display()
+                fixture.dest().display()
             );
-            assert_eq!(scene.refusal(&archive, format), wanted, "{format:?}");
+            assert_eq!(fixture.refusal(&archive, format), wanted, "{format:?}");
             if format == Format::Zip {
                 assert!(
-                    !scene.dest().join("fine").exists(),
+                    !fixture.dest().join("fine").exists(),
                     "a zip is checked before it is unpacked"
                 );
             }
@@ -212,7 +212,7 @@ fn no_file_or_link_takes_the_destinations_place() {
     for name in [".", "a/..", "a/b/../.."] {
         for entry in [file(name, "x"), link(name, "x")] {
             for (archive, format) in both(std::slice::from_ref(&entry)) {
-                let refusal = Scene::new().refusal(&archive, format);
+                let refusal = Fixture::new().refusal(&archive, format);
 
                 let wanted = format!("{name}: names the destination, and is no folder");
                 assert_eq!(refusal, wanted, "{format:?}");
@@ -224,13 +224,13 @@ fn no_file_or_link_takes_the_destinations_place() {
 #[test]
 fn names_that_lead_out_and_in_again_are_read_as_go_reads_them() {
     for (archive, format) in both(&[file("a/../b", "x"), file("c/./d//../e", "y")]) {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
 
-        unpack(&archive, format, &scene.dest(), &options()).unwrap();
+        unpack(&archive, format, &fixture.dest(), &options()).unwrap();
 
-        assert_eq!(fs::read(scene.dest().join("b")).unwrap(), b"x");
-        assert_eq!(fs::read(scene.dest().join("c/e")).unwrap(), b"y");
-        scene.check();
+        assert_eq!(fs::read(fixture.dest().join("b")).unwrap(), b"x");
+        assert_eq!(fs::read(fixture.dest().join("c/e")).unwrap(), b"y");
+        fixture.check();
     }
 }
 
@@ -249,8 +249,8 @@ fn files_below_links_and_files_of_the_archive_are_refused() {
     ];
     for entries in cases {
         for (archive, format) in both(entries) {
-            let scene = Scene::new();
-            let refusal = scene.refusal(&archive, format);
+            let fixture = Fixture::new();
+            let refusal = fixture.refusal(&archive, format);
             let name = refusal.split(':').next().unwrap();
             let names = entries.iter().map(|entry| text(&entry.name));
             assert!(
@@ -265,19 +265,19 @@ fn files_below_links_and_files_of_the_archive_are_refused() {
 fn links_that_stand_there_already_lead_nowhere_outside() {
     for target in ["../outside", "../outside/sub/..", "/", "/proc/self/root"] {
         for (archive, format) in both(&[file("l/secret", "y")]) {
-            let scene = Scene::new();
-            symlink(target, scene.dest().join("l")).unwrap();
-            let refusal = scene.refusal(&archive, format);
+            let fixture = Fixture::new();
+            symlink(target, fixture.dest().join("l")).unwrap();
+            let refusal = fixture.refusal(&archive, format);
             assert!(refusal.starts_with("l/secret: "), "{format:?} {refusal}");
         }
         // The link itself is replaced, never followed.
         for (archive, format) in both(&[file("f", "y"), file("g/", "")]) {
-            let scene = Scene::new();
-            symlink("../outside/secret", scene.dest().join("f")).unwrap();
-            unpack(&archive, format, &scene.dest(), &options()).unwrap();
-            scene.check();
-            assert_eq!(fs::read_to_string(scene.dest().join("f")).unwrap(), "y");
-            assert!(!scene.dest().join("f").is_symlink());
+            let fixture = Fixture::new();
+            symlink("../outside/secret", fixture.dest().join("f")).unwrap();
+            unpack(&archive, format, &fixture.dest(), &options()).unwrap();
+            fixture.check();
+            assert_eq!(fs::read_to_string(fixture.dest().join("f")).unwrap(), "y");
+            assert!(!fixture.dest().join("f").is_symlink());
         }
     }
 }
@@ -285,9 +285,9 @@ fn links_that_stand_there_already_lead_nowhere_outside() {
 #[test]
 fn a_folder_that_is_a_link_to_the_outside_gets_no_mode() {
     for (archive, format) in both(&[file("l/", "")]) {
-        let scene = Scene::new();
-        symlink("../outside", scene.dest().join("l")).unwrap();
-        assert!(scene.refusal(&archive, format).starts_with("l: "));
+        let fixture = Fixture::new();
+        symlink("../outside", fixture.dest().join("l")).unwrap();
+        assert!(fixture.refusal(&archive, format).starts_with("l: "));
     }
 }
 
@@ -295,12 +295,12 @@ fn a_folder_that_is_a_link_to_the_outside_gets_no_mode() {
 #[test]
 fn links_inside_the_destination_are_followed_as_the_runner_does() {
     for (archive, format) in both(&[file("l/f", "y")]) {
-        let scene = Scene::new();
-        fs::create_dir(scene.dest().join("real")).unwrap();
-        symlink("real", scene.dest().join("l")).unwrap();
-        unpack(&archive, format, &scene.dest(), &options()).unwrap();
+        let fixture = Fixture::new();
+        fs::create_dir(fixture.dest().join("real")).unwrap();
+        symlink("real", fixture.dest().join("l")).unwrap();
+        unpack(&archive, format, &fixture.dest(), &options()).unwrap();
         assert_eq!(
-            fs::read_to_string(scene.dest().join("real/f")).unwrap(),
+            fs::read_to_string(fixture.dest().join("real/f")).unwrap(),
             "y"
         );
     }
@@ -314,8 +314,8 @@ fn what_stands_there_is_replaced_but_no_full_folder() {
         file("c/d", "new"),
         link("e", "a"),
     ]) {
-        let scene = Scene::new();
-        let dest = scene.dest();
+        let fixture = Fixture::new();
+        let dest = fixture.dest();
         fs::write(dest.join("a"), "old and longer").unwrap();
         fs::hard_link(dest.join("a"), dest.join("keeps")).unwrap();
         fs::write(dest.join("b"), "a file").unwrap();
@@ -332,11 +332,11 @@ fn what_stands_there_is_replaced_but_no_full_folder() {
     }
     for entry in [file("full", "x"), link("full", "x")] {
         for (archive, format) in both(std::slice::from_ref(&entry)) {
-            let scene = Scene::new();
-            fs::create_dir_all(scene.dest().join("full/inner")).unwrap();
-            let refusal = scene.refusal(&archive, format);
+            let fixture = Fixture::new();
+            fs::create_dir_all(fixture.dest().join("full/inner")).unwrap();
+            let refusal = fixture.refusal(&archive, format);
             assert!(refusal.starts_with("full: "), "{refusal}");
-            assert!(scene.dest().join("full/inner").is_dir());
+            assert!(fixture.dest().join("full/inner").is_dir());
         }
     }
 }
@@ -354,7 +354,7 @@ fn names_that_come_twice_are_refused() {
     ];
     for entries in cases {
         for (archive, format) in both(entries) {
-            let refusal = Scene::new().refusal(&archive, format);
+            let refusal = Fixture::new().refusal(&archive, format);
             assert!(refusal.starts_with("twice"), "{format:?} {refusal}");
         }
     }
@@ -368,11 +368,11 @@ fn names_that_differ_in_case_are_two() {
         file("B", "1"),
         file("b", "2"),
     ]) {
-        let scene = Scene::new();
-        unpack(&archive, format, &scene.dest(), &options()).unwrap();
-        scene.check();
+        let fixture = Fixture::new();
+        unpack(&archive, format, &fixture.dest(), &options()).unwrap();
+        fixture.check();
         assert_eq!(
-            fs::read_to_string(scene.dest().join("a/secret")).unwrap(),
+            fs::read_to_string(fixture.dest().join("a/secret")).unwrap(),
             "y"
         );
     }
@@ -385,36 +385,36 @@ fn hard_links_name_files_of_the_archive_alone() {
     };
     let regular = |name: &str| tar_entry(EntryType::Regular, name.as_bytes(), b"", b"x");
     for target in ["../outside/secret", "/etc/passwd", "there", "l", "missing"] {
-        let scene = Scene::new();
-        fs::write(scene.dest().join("there"), "not the archive's").unwrap();
+        let fixture = Fixture::new();
+        fs::write(fixture.dest().join("there"), "not the archive's").unwrap();
         let symbolic = tar_entry(EntryType::Symlink, b"l", b"../outside/secret", b"");
         let archive = tar(&[symbolic, regular("f"), hard("h", target)]);
-        let refusal = scene.refusal(&archive, Format::TarZstd);
+        let refusal = fixture.refusal(&archive, Format::TarZstd);
         assert!(
             refusal.starts_with("h: is a hard link to what is no file"),
             "{refusal}"
         );
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     unpack(
         &tar(&[regular("d/f"), hard("h", "d/f")]),
         Format::TarZstd,
-        &scene.dest(),
+        &fixture.dest(),
         &options(),
     )
     .unwrap();
-    assert_eq!(fs::metadata(scene.dest().join("h")).unwrap().nlink(), 2);
+    assert_eq!(fs::metadata(fixture.dest().join("h")).unwrap().nlink(), 2);
 }
 
 #[test]
 fn devices_and_pipes_are_refused_in_a_tar_and_left_out_of_a_zip() {
     for kind in [EntryType::Char, EntryType::Block, EntryType::Fifo] {
         let archive = tar(&[tar_entry(kind, b"odd", b"", b"")]);
-        let refusal = Scene::new().refusal(&archive, Format::TarZstd);
+        let refusal = Fixture::new().refusal(&archive, Format::TarZstd);
         assert!(refusal.starts_with("odd: is neither"), "{refusal}");
     }
     for mode in [0o010_644, 0o020_644, 0o060_644, 0o140_644] {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let odd = Entry {
             mode,
             ..file("odd", "")
@@ -422,12 +422,12 @@ fn devices_and_pipes_are_refused_in_a_tar_and_left_out_of_a_zip() {
         let extracted = unpack(
             &zip(&[odd, file("f", "x")]),
             Format::Zip,
-            &scene.dest(),
+            &fixture.dest(),
             &options(),
         )
         .unwrap();
         assert_eq!(extracted.entries, 1);
-        assert!(!scene.dest().join("odd").exists());
+        assert!(!fixture.dest().join("odd").exists());
     }
 }
 
@@ -506,13 +506,13 @@ fn odd_zips_are_refused_by_the_entrys_name() {
         ("NUL", vec![file("odd\0", "x")]),
     ];
     for (why, entries) in cases {
-        let refusal = Scene::new().refusal(&zip(&entries), Format::Zip);
+        let refusal = Fixture::new().refusal(&zip(&entries), Format::Zip);
         assert!(
             refusal.starts_with("odd") && refusal.contains(why),
             "{why}: {refusal}"
         );
     }
-    let refusal = Scene::new().refusal(&zip_counted(&[base()], 2), Format::Zip);
+    let refusal = Fixture::new().refusal(&zip_counted(&[base()], 2), Format::Zip);
     assert!(refusal.contains("ends after 1 of 2 entries"), "{refusal}");
 }
 
@@ -535,15 +535,15 @@ fn bombs_are_refused_by_count_and_size_and_not_by_ratio() {
     for format in [Format::Zip, Format::ZipZstd, Format::TarZstd] {
         let (bytes, ..) = pack(&all_of(tree.root()), format, Level::Default, 2);
         assert!(bytes.len() < 100_000, "a ratio of hundreds");
-        let scene = Scene::new();
-        unpack(&bytes, format, &scene.dest(), &limits(52, size)).unwrap();
+        let fixture = Fixture::new();
+        unpack(&bytes, format, &fixture.dest(), &limits(52, size)).unwrap();
 
-        let refusal = Scene::new().refusal_with(&bytes, format, &limits(20, size));
+        let refusal = Fixture::new().refusal_with(&bytes, format, &limits(20, size));
         assert!(
             refusal.starts_with("d/19: the archive is over the limit of 20 entries"),
             "{refusal}"
         );
-        let refusal = Scene::new().refusal_with(&bytes, format, &limits(52, size - 1));
+        let refusal = Fixture::new().refusal_with(&bytes, format, &limits(52, size - 1));
         assert!(
             refusal.starts_with("large: the archive is over the limit of "),
             "{refusal}"
@@ -556,14 +556,14 @@ fn links_come_last_and_none_of_an_archive_that_has_too_many() {
     let mut entries = vec![file("f", "")];
     entries.extend((0..20).map(|number| link(&format!("l{number}"), "f")));
     for (archive, format) in both(&entries) {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let mut options = options();
         options.limits.entries = 20;
 
-        let refusal = scene.refusal_with(&archive, format, &options);
+        let refusal = fixture.refusal_with(&archive, format, &options);
 
         assert!(refusal.starts_with("l19: "), "{refusal}");
-        assert!(!scene.dest().join("l0").exists(), "{format:?}");
+        assert!(!fixture.dest().join("l0").exists(), "{format:?}");
     }
 }
 
@@ -586,7 +586,7 @@ fn names_and_targets_take_bounded_memory() {
     }
     let archive = builder.into_inner().unwrap().finish().unwrap();
 
-    let refusal = Scene::new().refusal(&archive, Format::TarZstd);
+    let refusal = Fixture::new().refusal(&archive, Format::TarZstd);
 
     assert!(refusal.contains("bytes of names"), "{refusal}");
 }
@@ -604,7 +604,7 @@ fn a_tar_with_endless_headers_or_tail_is_refused() {
         &mut encoder,
     )
     .unwrap();
-    let refusal = Scene::new().refusal(&encoder.finish().unwrap(), Format::TarZstd);
+    let refusal = Fixture::new().refusal(&encoder.finish().unwrap(), Format::TarZstd);
     assert!(refusal.contains("names and attributes"), "{refusal}");
 
     let mut tail = zstd::Encoder::new(Vec::new(), 1).unwrap();
@@ -613,7 +613,7 @@ fn a_tar_with_endless_headers_or_tail_is_refused() {
         &mut tail,
     )
     .unwrap();
-    let refusal = Scene::new().refusal(&tail.finish().unwrap(), Format::TarZstd);
+    let refusal = Fixture::new().refusal(&tail.finish().unwrap(), Format::TarZstd);
     assert!(refusal.contains("behind its end"), "{refusal}");
 }
 
@@ -633,7 +633,7 @@ fn a_sparse_file_of_a_tar_is_refused_by_its_name() {
     builder.append(&header, content.as_slice()).unwrap();
     let archive = builder.into_inner().unwrap().finish().unwrap();
 
-    let refusal = Scene::new().refusal(&archive, Format::TarZstd);
+    let refusal = Fixture::new().refusal(&archive, Format::TarZstd);
 
     assert!(
         refusal.starts_with("GNUSparseFile.1/s: is a sparse file"),
@@ -646,14 +646,14 @@ fn a_sparse_file_of_a_tar_is_refused_by_its_name() {
 fn nothing_lies_below_a_file_of_the_same_tar() {
     let entries = [file("x", "content"), file("x/y", "below")];
     for (archive, format) in both(&entries) {
-        let scene = Scene::new();
-        fs::create_dir(scene.dest().join("sub")).unwrap();
-        symlink("sub", scene.dest().join("x")).unwrap();
+        let fixture = Fixture::new();
+        fs::create_dir(fixture.dest().join("sub")).unwrap();
+        symlink("sub", fixture.dest().join("x")).unwrap();
 
-        let refusal = scene.refusal(&archive, format);
+        let refusal = fixture.refusal(&archive, format);
 
         assert!(refusal.starts_with("x/y: "), "{format:?} {refusal}");
-        assert!(!scene.dest().join("sub/y").exists(), "{format:?}");
+        assert!(!fixture.dest().join("sub/y").exists(), "{format:?}");
     }
 }
 
@@ -663,7 +663,7 @@ fn a_window_that_takes_too_much_memory_is_refused() {
     encoder.window_log(27).unwrap();
     std::io::Write::write_all(&mut encoder, &vec![0; 1 << 20]).unwrap();
 
-    let refusal = Scene::new().refusal(&encoder.finish().unwrap(), Format::TarZstd);
+    let refusal = Fixture::new().refusal(&encoder.finish().unwrap(), Format::TarZstd);
 
     assert!(refusal.contains("memory"), "{refusal}");
 }
@@ -693,11 +693,11 @@ fn damage_is_noticed() {
             for change in [0xff, 1, 4, 0x20, 0x80] {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= change;
-                let scene = Scene::new();
-                if unpack(&damaged, format, &scene.dest(), &options()).is_ok() {
-                    assert_eq!(content(&scene.dest()), wanted, "{format:?} {at} {change}");
+                let fixture = Fixture::new();
+                if unpack(&damaged, format, &fixture.dest(), &options()).is_ok() {
+                    assert_eq!(content(&fixture.dest()), wanted, "{format:?} {at} {change}");
                 }
-                scene.check();
+                fixture.check();
             }
         }
     }
@@ -714,8 +714,8 @@ fn an_archive_that_is_cut_off_is_refused() {
         let frame = bytes.windows(4).rposition(|it| it == b"\x28\xb5\x2f\xfd");
         let cuts = (0..bytes.len()).step_by(bytes.len() / 40 + 1);
         for len in cuts.chain([bytes.len() - 1]).chain(frame) {
-            let scene = Scene::new();
-            let result = unpack(&bytes[..len], format, &scene.dest(), &options());
+            let fixture = Fixture::new();
+            let result = unpack(&bytes[..len], format, &fixture.dest(), &options());
             assert!(result.is_err(), "{format:?} {len} of {}", bytes.len());
         }
     }
@@ -730,22 +730,22 @@ fn of_a_tar_that_is_cut_off_what_came_before_is_there() {
     }
     tree.file("b", vec![1; 9_000_000]);
     let (bytes, ..) = pack(&all_of(tree.root()), Format::TarZstd, Level::Default, 1);
-    let scene = Scene::new();
+    let fixture = Fixture::new();
 
     let result = unpack(
         &bytes[..bytes.len() - 100],
         Format::TarZstd,
-        &scene.dest(),
+        &fixture.dest(),
         &options(),
     );
 
     assert!(result.is_err());
-    let mode = std::fs::metadata(scene.dest().join("b"))
+    let mode = std::fs::metadata(fixture.dest().join("b"))
         .unwrap()
         .permissions();
     assert_eq!(mode.mode() & 0o777, 0o600, "not whole");
     for number in 0..10 {
-        let file = scene.dest().join(format!("a/{number}"));
+        let file = fixture.dest().join(format!("a/{number}"));
         assert_eq!(
             std::fs::read_to_string(file).unwrap(),
             format!("text {number}")
@@ -770,21 +770,21 @@ proptest! {
                 _ => file(&format!("{name}/"), ""),
             })
             .collect();
-        let scene = || {
-            let scene = Scene::new();
+        let fixture = || {
+            let fixture = Fixture::new();
             for (name, target) in &there {
-                let _ = symlink(target, scene.dest().join(name));
+                let _ = symlink(target, fixture.dest().join(name));
             }
-            scene
+            fixture
         };
         for (archive, format) in both(&entries) {
-            let scene = scene();
-            let _ = unpack(&archive, format, &scene.dest(), &options());
-            scene.check();
+            let fixture = fixture();
+            let _ = unpack(&archive, format, &fixture.dest(), &options());
+            fixture.check();
         }
-        let scene = scene();
+        let fixture = fixture();
         let tar = zstd::bulk::decompress(&as_tar(&entries), 1 << 20).unwrap();
-        let _ = extract_tar(tar.as_slice(), &scene.dest(), &options());
-        scene.check();
+        let _ = extract_tar(tar.as_slice(), &fixture.dest(), &options());
+        fixture.check();
     }
 }

@@ -80,7 +80,7 @@ impl AgentClient {
     ///
     /// # Errors
     ///
-    /// [`AgentError`] if the guest cannot be asked; later trouble comes out of the stream.
+    /// [`AgentError`] if the guest cannot be asked; later errors come out of the stream.
     pub async fn get_tree(&self, request: GetTree) -> Result<TreeStream, AgentError> {
         let operation = Operation::GetTree(request.path.clone());
         let link = self.open(operation, &Request::GetTree(request)).await?;
@@ -91,7 +91,7 @@ impl AgentClient {
     ///
     /// # Errors
     ///
-    /// [`AgentError`] if the guest cannot be asked; later trouble comes out of the stream.
+    /// [`AgentError`] if the guest cannot be asked; later errors come out of the stream.
     pub async fn archive(&self, request: Archive) -> Result<ArchiveStream, AgentError> {
         let operation = Operation::Archive(request.root.clone());
         let link = self.open(operation, &Request::Archive(request)).await?;

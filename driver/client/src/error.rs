@@ -106,7 +106,7 @@ pub enum AgentError {
     Failed {
         /// What was asked.
         operation: Operation,
-        /// What kind of trouble.
+        /// The kind of error.
         kind: FailureKind,
         /// The agent's line about it, cleaned.
         message: String,

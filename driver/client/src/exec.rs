@@ -74,7 +74,7 @@ impl ExecControl {
     /// Asks the command to end: TERM to its process group now, KILL to all that it started after the grace of
     /// its request. Nothing happens if it has ended.
     pub fn cancel(&self) {
-        // The command is over if nobody listens.
+        // The command is over if the receiver is gone.
         let _ = self.signals.send(Signal::Cancel);
     }
 

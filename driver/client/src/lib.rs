@@ -1,6 +1,6 @@
 //! Client of the guest agent: what the driver asks of a guest, one vsock connection per operation.
 //!
-//! Everything a guest says is untrusted: frames are bounded, texts cleaned, odd answers end the operation with
+//! Everything a guest says is untrusted: frames are bounded, texts cleaned, unexpected answers end the operation with
 //! an [`AgentError`]. Nothing here waits for ever for a handshake; how long an operation itself may take is the
 //! caller's to bound.
 //!

@@ -1,4 +1,4 @@
-//! The guest's call: it says when it is ready, nobody polls.
+//! The guest's call: it says when it is ready; the host does not poll.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

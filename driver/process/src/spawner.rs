@@ -76,7 +76,7 @@ fn spawner() -> io::Result<mpsc::Sender<Request>> {
 /// Runs for ever: `spawner` keeps a sender.
 fn serve(requests: &mpsc::Receiver<Request>) {
     for request in requests {
-        // An answer nobody waits for holds the child: dropping it kills.
+        // An answer that is not awaited holds the child: dropping it kills.
         let _ = request.reply.send(start(request.command));
     }
 }

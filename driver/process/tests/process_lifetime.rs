@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vk_process::spawn;
 
 /// How long a child may take to die on a busy host; by itself it would live for [`CHILD_LIFE`].
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the child sleeps, in seconds.
 const CHILD_LIFE: &str = "600";
@@ -66,7 +66,7 @@ fn child_dies_with_its_killed_parent_but_not_with_the_asking_thread() {
     parent.wait().unwrap();
 
     while is_running(&child) {
-        assert!(killed.elapsed() < PATIENCE, "child lives on");
+        assert!(killed.elapsed() < WAIT_LIMIT, "child lives on");
         thread::sleep(Duration::from_millis(5));
     }
 }

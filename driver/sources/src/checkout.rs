@@ -208,7 +208,7 @@ async fn fetch(
     match entry() {
         None => git.run(command()).await?,
         Some(kept) => {
-            if let Kept::Useless = kept::fetch(git, kept, command()).await? {
+            if let Kept::Unusable = kept::fetch(git, kept, command()).await? {
                 git.print(SourceLine::warning(lines::DISCARDING_KEPT_SOURCES));
                 let git_dir = git.project.join(".git");
                 fs::remove_dir_all(&git_dir).map_err(CheckoutError::io("remove", &git_dir))?;

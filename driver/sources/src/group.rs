@@ -15,7 +15,7 @@ const WATCHDOG: &str = "read -r line; kill -KILL 0";
 /// git starts processes of its own (`git-remote-https`, `index-pack`, shells), which a parent-death signal to
 /// git alone would leave behind. The group's leader is a watchdog that holds the other end of a pipe of ours:
 /// when we die, by whatever signal, the pipe ends and the watchdog kills the group. A child that is between
-/// fork and exec at that moment still holds a copy of our end, and joins the group before it lets go of it, so
+/// fork and exec at that moment still holds a copy of our end, and joins the group before it closes it, so
 /// none is missed. The leader is reaped only when this value is dropped: the group's number cannot be reused
 /// before.
 pub(super) struct Group {

@@ -137,7 +137,7 @@ mod tests {
 
     /// gitlab-runner, build §3.6.
     #[test]
-    fn f43_f48_the_token_is_told_for_the_servers_hosts_and_for_no_other() {
+    fn the_token_is_told_for_the_servers_hosts_and_for_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let tmp_dir = folder.path().join("it's a \"$HOME\" dir.tmp");
         std::fs::create_dir(&tmp_dir).unwrap();

@@ -13,7 +13,7 @@ pub(super) enum Kept {
     /// The fetch is done, and what it brought is kept.
     Served,
     /// They do not go with what the server has, or are damaged; they are gone. The repository is of no use.
-    Useless,
+    Unusable,
 }
 
 /// Runs `fetch` in the new repository of `git` with the objects of `entry`.
@@ -37,7 +37,7 @@ pub(super) async fn fetch(
             tracing::warn!(%error, "the kept sources are thrown away");
             let discard = move || entry.discard();
             (
-                Ok(Kept::Useless),
+                Ok(Kept::Unusable),
                 tokio::task::spawn_blocking(discard).await,
             )
         }

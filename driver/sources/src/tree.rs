@@ -57,7 +57,7 @@ pub fn tar_stream(folder: &Path) -> TreeStream {
             },
         };
         if let Err(error) = writer.write(&folder) {
-            // Fails when the reader is gone: then nobody wants to know.
+            // Fails when the reader is gone: then it does not matter.
             let _ = writer.out.sender.blocking_send(Err(error));
         }
     });

@@ -247,7 +247,7 @@ impl Guest {
     }
 
     /// [`Guest::lost`] if that is so, or known within a moment: why an operation may have failed.
-    pub(crate) async fn lost_soon(&self) -> Option<String> {
+    pub(crate) async fn lost_within_moments(&self) -> Option<String> {
         tokio::time::timeout(NEWS, self.lost()).await.ok()
     }
 

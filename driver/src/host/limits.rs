@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f81_a_cgroup_s_limit_is_the_memory_there_is() {
+    fn the_limit_of_a_cgroup_is_the_memory_there_is() {
         assert_eq!(for_vms(16_000, None), 16_000 - 512);
         assert_eq!(for_vms(16_000, Some(4 << 30)), 4096 - 512);
         assert_eq!(for_vms(2_000, Some(4 << 30)), 2_000 - 512);

@@ -149,7 +149,7 @@ impl Printer {
         self.taken = (self.taken + count).min(self.pending.len());
     }
 
-    /// Forgets what waits: nobody will take it.
+    /// Drops what waits: it will not be read.
     pub(super) fn discard(&mut self) {
         self.trace.clear_output();
         self.taken = self.pending.len();

@@ -2,7 +2,7 @@
 //!
 //! One task owns the machine, the trace and its writer. A stage runs as a task of its own and sends what it reads
 //! over a bounded channel, which is read only while little of the trace waits to be written: a slow reader of the
-//! trace slows the script, never vk. Cancels and deadlines are heard all the while.
+//! trace slows the script, never vk. Cancels and deadlines are handled all the while.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const TRACE_BACKLOG: usize = 256 * 1024;
 /// vk in either order, moments apart.
 const NEWS: Duration = Duration::from_secs(1);
 
-/// How long an aborted stage may take to let go of what it holds.
+/// How long an aborted stage may take to release what it holds.
 const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs `job` on `host` to its end and answers how it ended. The VM is gone when this returns; so it is when the future is
@@ -129,7 +129,7 @@ struct Runner<'a> {
     prepared: Prepared,
     stage: Option<RunningStage>,
     pending_failure: Option<PendingFailure>,
-    /// A stage that was aborted and may still be letting go.
+    /// A stage that was aborted and may still hold something.
     abandoned: Option<JoinHandle<StageEnd>>,
     /// What became of each artifact.
     artifacts: Vec<ArtifactOutcome>,
@@ -263,7 +263,7 @@ impl Runner<'_> {
         }
         let was_stopped = running.stop.borrow().is_some();
         match end.result {
-            // Perhaps the agent went silent because its VM ended: then that is the cause to tell.
+            // Perhaps the agent stopped answering because its VM ended: then that is the cause to report.
             Err(failure)
                 if failure.class == Failure::System
                     && !was_stopped

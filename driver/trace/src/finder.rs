@@ -3,7 +3,7 @@
 //! [`Skip`] passes over what cannot begin a pattern; the automaton reads the rest, and the last bytes of
 //! each piece, so that its state at the piece's end is that of the whole text.
 
-use super::skip::{Look, Skip};
+use super::skip::{Skip, SkipResult};
 use super::trie::{ROOT, Trie};
 
 /// A fixed set of patterns.
@@ -49,8 +49,8 @@ impl Finder {
         while at < piece.len() {
             if cursor.state == ROOT && at >= until {
                 match self.skip.look(piece, at) {
-                    Look::Maybe { from, until: end } => (at, until) = (from, end),
-                    Look::NotBefore(from) => (at, until) = (from, piece.len()),
+                    SkipResult::Maybe { from, until: end } => (at, until) = (from, end),
+                    SkipResult::NotBefore(from) => (at, until) = (from, piece.len()),
                 }
             }
             let Some(&byte) = piece.get(at) else { break };

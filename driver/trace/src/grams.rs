@@ -5,7 +5,7 @@
 //! is enough to look at one gram every `stride` bytes and ask whether it is among those, which two
 //! tables of 65,536 bits answer, wrongly with "yes" now and then.
 
-use super::skip::Look;
+use super::skip::SkipResult;
 
 /// Longest gram in bytes: what one load fetches.
 const MAX_GRAM: usize = 4;
@@ -62,7 +62,7 @@ impl Grams {
     }
 
     /// Looks for a pattern that begins at `from` or later.
-    pub(super) fn look(&self, text: &[u8], from: usize) -> Look {
+    pub(super) fn look(&self, text: &[u8], from: usize) -> SkipResult {
         match self.gram {
             1 => self.look_for::<1>(text, from),
             2 => self.look_for::<2>(text, from),
@@ -71,19 +71,19 @@ impl Grams {
         }
     }
 
-    fn look_for<const GRAM: usize>(&self, text: &[u8], from: usize) -> Look {
+    fn look_for<const GRAM: usize>(&self, text: &[u8], from: usize) -> SkipResult {
         let back = self.stride - 1;
         let mut at = from + back;
         while let Some(window) = text.get(at..at + GRAM) {
             if self.holds(number::<GRAM>(window)) {
-                return Look::Maybe {
+                return SkipResult::Maybe {
                     from: at - back,
                     until: at + GRAM,
                 };
             }
             at += self.stride;
         }
-        Look::NotBefore((at - back).min(text.len()))
+        SkipResult::NotBefore((at - back).min(text.len()))
     }
 
     fn holds(&self, gram: u32) -> bool {
@@ -150,9 +150,9 @@ mod tests {
             let mut from = 0;
             loop {
                 match grams.look(&text, from) {
-                    Look::Maybe { from: found, .. } if found >= before.len() => break,
-                    Look::Maybe { from: found, .. } => from = found + 1,
-                    Look::NotBefore(end) => {
+                    SkipResult::Maybe { from: found, .. } if found >= before.len() => break,
+                    SkipResult::Maybe { from: found, .. } => from = found + 1,
+                    SkipResult::NotBefore(end) => {
                         prop_assert!(end <= before.len());
                         break;
                     }

@@ -14,7 +14,7 @@ const MAX_MESSAGE: usize = 8192;
 pub enum Level {
     /// For information.
     Info,
-    /// Something looks odd, or is tried again.
+    /// Something is unusual, or is tried again.
     Warning,
     /// Something failed.
     Error,

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn f23_cut_falls_between_characters() {
+    fn cut_falls_between_characters() {
         for (limit, kept) in [
             (1, ""),
             (2, "é"),

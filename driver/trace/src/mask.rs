@@ -306,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn f1_secret_that_repeats_its_start_is_masked_across_writes() {
+    fn secret_that_repeats_its_start_is_masked_across_writes() {
         assert_eq!(mask(&["ababababc"], "abababab|ababc!"), "abab[MASKED]!");
         assert_eq!(mask(&["aaaaaaaab"], "xaaaaaaaa|aab y"), "xaa[MASKED] y");
     }
 
     #[test]
-    fn f5_json_secret_is_hidden_whole_and_brackets_elsewhere_are_not() {
+    fn json_secret_is_hidden_whole_and_brackets_elsewhere_are_not() {
         let secret = "{\n\"key\": \"hunter2\"\n}";
         assert_eq!(
             mask(
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn f6_short_value_is_masked_within_words() {
+    fn short_value_is_masked_within_words() {
         assert_eq!(mask(&["dev"], "development"), "[MASKED]elopment");
         assert_eq!(mask(&["x"], "x|xy"), "[MASKED][MASKED]y");
     }
@@ -430,7 +430,7 @@ mod tests {
 
         /// Any text, any secrets, any split.
         #[test]
-        fn f1_masking_pieces_equals_masking_the_whole_by_the_rule(
+        fn masking_pieces_equals_masking_the_whole_by_the_rule(
             (secrets, text) in secrets().prop_flat_map(|s| (Just(s.clone()), text(&s))),
             cuts in proptest::collection::vec(0usize..14, 0..20),
         ) {

@@ -11,7 +11,7 @@ const MAX_HEAD: usize = 8;
 const MAX_HEADS: usize = 24;
 
 /// What looking at one stretch of text tells.
-pub(super) enum Look {
+pub(super) enum SkipResult {
     /// No pattern begins before `from`; what ends at `until` may belong to one.
     Maybe { from: usize, until: usize },
     /// No pattern begins before this position; behind it the text is too short to tell.
@@ -56,14 +56,14 @@ impl Skip {
     }
 
     /// Looks for a pattern that begins at `from` or later.
-    pub(super) fn look(&self, text: &[u8], from: usize) -> Look {
+    pub(super) fn look(&self, text: &[u8], from: usize) -> SkipResult {
         match self {
             Skip::Heads { heads, len } => match heads.find_in(text, (from..text.len()).into()) {
-                Some(found) => Look::Maybe {
+                Some(found) => SkipResult::Maybe {
                     from: found.start(),
                     until: found.end(),
                 },
-                None => Look::NotBefore(from.max((text.len() + 1).saturating_sub(*len))),
+                None => SkipResult::NotBefore(from.max((text.len() + 1).saturating_sub(*len))),
             },
             Skip::Grams(grams) => grams.look(text, from),
         }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn f18_fraction_is_padded_on_the_left() {
+    fn fraction_is_padded_on_the_left() {
         assert_eq!(at(20_010), "1970-01-01T00:00:00.000020Z ");
         assert_eq!(
             at(1_609_462_800_020_010_000),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn f19_full_second_has_six_digits_too() {
+    fn full_second_has_six_digits_too() {
         assert_eq!(
             at(1_609_459_200_000_000_000),
             "2021-01-01T00:00:00.000000Z "
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn f23_character_cut_behind_a_carriage_return_waits_for_its_rest() {
+    fn character_cut_behind_a_carriage_return_waits_for_its_rest() {
         let mut stamper = Stamper::new(1, StreamKind::Out);
         let mut out = Vec::new();
         stamper.text(&stamp(""), b"a\r\xe2\x82", &mut out);

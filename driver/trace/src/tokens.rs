@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn f7_token_split_behind_its_prefix_is_hidden() {
+    fn token_split_behind_its_prefix_is_hidden() {
         assert_eq!(
             filter(&[], "glpat-|aaaaaaaaaa|bbbbbbbbbb\n"),
             "glpat-[MASKED]\n"

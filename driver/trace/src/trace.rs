@@ -447,7 +447,7 @@ mod tests {
 
     /// gitlab-runner, build §2.10.
     #[test]
-    fn f4_a_value_that_the_job_makes_is_hidden_from_its_line_on_in_all_streams() {
+    fn a_value_that_the_job_makes_is_hidden_from_its_line_on_in_all_streams() {
         let mut trace = Trace::new(TraceConfig {
             secrets: vec!["old-secret".into()],
             ..config()
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn f4_what_is_held_when_a_value_becomes_known_is_looked_at_once_more() {
+    fn what_is_held_when_a_value_becomes_known_is_looked_at_once_more() {
         let mut trace = Trace::new(TraceConfig {
             secrets: vec!["secret-one".into()],
             ..config()
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn f21_streams_never_mix_within_a_line() {
+    fn streams_never_mix_within_a_line() {
         let mut trace = Trace::new(TraceConfig {
             timestamps: true,
             ..config()
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn f17_job_goes_on_behind_the_limit_with_one_notice() {
+    fn job_goes_on_behind_the_limit_with_one_notice() {
         let limit = 4 << 20;
         let mut trace = Trace::new(TraceConfig {
             limit_bytes: limit,
@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn f23_nothing_is_altered_however_letters_are_cut() {
+    fn nothing_is_altered_however_letters_are_cut() {
         for timestamps in [false, true] {
             for shift in 0..4 {
                 let line = format!("{}{}", "x".repeat(shift), "é€😀".repeat(20_000));

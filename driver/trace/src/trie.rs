@@ -121,18 +121,20 @@ impl Trie {
     }
 
     /// The state after `byte`. Falling back costs no more, all in all, than the steps before it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "children lie within the labels, and every byte has a first state"
+    )]
     fn step(&self, mut at: u32, byte: u8) -> u32 {
         while at != ROOT {
             let state = self.state(at);
-            let Range { start, end } = state.children;
-            let labels = self.label.get(start as usize..end as usize);
-            let mut children = (start..).zip(labels.unwrap_or_default());
-            if let Some((child, _)) = children.find(|&(_, &label)| label == byte) {
-                return child;
+            let labels = &self.label[state.children.start as usize..state.children.end as usize];
+            if let Some(index) = labels.iter().position(|&label| label == byte) {
+                return state.children.start + number(index);
             }
             at = state.fail;
         }
-        self.first.get(usize::from(byte)).copied().unwrap_or(ROOT)
+        self.first[usize::from(byte)]
     }
 
     /// The state to go on with after `byte`, and the length of the longest pattern that ends with

@@ -88,7 +88,7 @@ impl HaltFinder {
 
 /// What the kernel said about the end of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum LastWords {
+pub(super) enum EndMessage {
     PowerDown,
     Restart,
     Halted,
@@ -102,7 +102,7 @@ impl Console {
         let mut lines = HaltFinder::default();
         let mut buffer = vec![0; 8192];
         loop {
-            // An error is the end as well: there is nobody to tell, and the machine's own end follows.
+            // An error is the end as well: the machine's own end follows and is reported.
             let count = from.read(&mut buffer).await.unwrap_or(0);
             if count == 0 {
                 return;
@@ -132,18 +132,18 @@ impl Console {
     }
 
     /// What the kernel said last, if it spoke of an end. A guest can make this up, about itself.
-    pub(super) fn last_words(&self) -> Option<LastWords> {
+    pub(super) fn end_message(&self) -> Option<EndMessage> {
         let text = printable(self.ring().tail());
         let mut lines = text.lines().rev().filter_map(kernel_line);
         let last = lines.next()?;
         match last {
-            "reboot: Power down" => Some(LastWords::PowerDown),
-            HALTED => Some(LastWords::Halted),
-            "reboot: Restarting system" => Some(LastWords::Restart),
+            "reboot: Power down" => Some(EndMessage::PowerDown),
+            HALTED => Some(EndMessage::Halted),
+            "reboot: Restarting system" => Some(EndMessage::Restart),
             _ => {
                 let panic = |line: &str| {
                     let message = line.strip_prefix(PANIC)?;
-                    Some(LastWords::Panic(cut(message)))
+                    Some(EndMessage::Panic(cut(message)))
                 };
                 panic(last).or_else(|| lines.find_map(panic))
             }
@@ -180,34 +180,34 @@ mod tests {
         let cases: [(&[u8], _); 6] = [
             (
                 b"[    2.281739] reboot: Power down\r\n",
-                Some(LastWords::PowerDown),
+                Some(EndMessage::PowerDown),
             ),
             (
                 b"[   12.5] reboot: System halted\r\n",
-                Some(LastWords::Halted),
+                Some(EndMessage::Halted),
             ),
             (
                 b"[    1.0] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100\n[    1.1] CPU: 0\n[    1.2] ---[ end",
-                Some(LastWords::Panic(
+                Some(EndMessage::Panic(
                     "Attempted to kill init! exitcode=0x00000100".into(),
                 )),
             ),
             (
                 b"[    1.0] reboot: Restarting system",
-                Some(LastWords::Restart),
+                Some(EndMessage::Restart),
             ),
             (b"reboot: Power down\n", None),
             (b"", None),
         ];
         for (text, words) in cases {
-            assert_eq!(console(text).last_words(), words);
+            assert_eq!(console(text).end_message(), words);
         }
     }
 
     #[test]
     fn halt_that_was_followed_by_other_lines_does_not_count() {
         let text = b"[    1.0] reboot: System halted\n[    2.0] more\n";
-        assert_eq!(console(text).last_words(), None);
+        assert_eq!(console(text).end_message(), None);
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub enum EndCause {
         message: String,
     },
     /// The VMM did not answer for so long, and was killed.
-    VmmSilent(Duration),
+    VmmUnresponsive(Duration),
     /// The guest broke a device beyond use, and was ended.
     DeviceFault(String),
 }
@@ -101,7 +101,7 @@ impl fmt::Display for EndCause {
             Self::VmmLost { exit, message } => {
                 write!(f, "the VM was lost: its VMM ended ({exit}): {message}")
             }
-            Self::VmmSilent(time) => write!(
+            Self::VmmUnresponsive(time) => write!(
                 f,
                 "the VM was lost: its VMM did not answer for {} seconds",
                 time.as_secs()

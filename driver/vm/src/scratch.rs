@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f83_size_is_as_asked_with_room_for_a_million_files_and_most_of_the_bytes() {
+    async fn size_is_as_asked_with_room_for_a_million_files_and_most_of_the_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scratch.img");
 

@@ -57,7 +57,7 @@ enum Phase {
 
 /// Control packets that wait to be sent. Each kind waits at most once, so that they cannot pile up.
 #[derive(Debug, Default)]
-struct Owed {
+struct PendingControl {
     request: bool,
     response: bool,
     credit_update: bool,
@@ -69,7 +69,7 @@ struct Owed {
 #[derive(Debug)]
 pub(super) struct Connection {
     phase: Phase,
-    owed: Owed,
+    pending: PendingControl,
 
     peer_alloc: u32,
     peer_forwarded: u32,
@@ -93,28 +93,28 @@ pub(super) struct Connection {
 impl Connection {
     /// We call the guest.
     pub(super) fn calling() -> Self {
-        let owed = Owed {
+        let pending = PendingControl {
             request: true,
-            ..Owed::default()
+            ..PendingControl::default()
         };
-        Self::new(Phase::Calling, owed)
+        Self::new(Phase::Calling, pending)
     }
 
     /// The guest called, with `request`, and the host's stream is there.
     pub(super) fn answering(request: &Header) -> Self {
-        let owed = Owed {
+        let pending = PendingControl {
             response: true,
-            ..Owed::default()
+            ..PendingControl::default()
         };
-        let mut connection = Self::new(Phase::Open, owed);
+        let mut connection = Self::new(Phase::Open, pending);
         connection.take_credit(request);
         connection
     }
 
-    fn new(phase: Phase, owed: Owed) -> Self {
+    fn new(phase: Phase, pending: PendingControl) -> Self {
         Self {
             phase,
-            owed,
+            pending,
             peer_alloc: 0,
             peer_forwarded: 0,
             sent: 0,
@@ -149,7 +149,7 @@ impl Connection {
                 Reaction::Nothing
             }
             (Phase::Open, Op::CreditRequest) => {
-                self.owed.credit_update = true;
+                self.pending.credit_update = true;
                 Reaction::Nothing
             }
             _ => Reaction::Violation,
@@ -162,7 +162,7 @@ impl Connection {
         }
         self.received = self.received.wrapping_add(len);
         if self.host_ended & shutdown::RECEIVE != 0 {
-            // Sent before the guest knew that nobody reads it.
+            // Sent before the guest knew that it is no longer read.
             self.forwarded = self.received;
             self.consider_credit_update();
             return Reaction::Nothing;
@@ -192,7 +192,7 @@ impl Connection {
 
     fn drain(&mut self, reset: bool) -> Reaction {
         self.phase = Phase::Draining { reset };
-        self.owed = Owed::default();
+        self.pending = PendingControl::default();
         self.readable = false;
         self.written()
     }
@@ -240,13 +240,13 @@ impl Connection {
             self.forwarded = self.received;
         }
         match self.phase {
-            // Nobody is there to hear whether the guest takes the call.
+            // The caller is gone, whether or not the guest accepts.
             Phase::Calling if self.host_ended & shutdown::RECEIVE != 0 => Reaction::Over {
-                reset: !self.owed.request,
+                reset: !self.pending.request,
             },
             Phase::Draining { .. } => self.written(),
             _ => {
-                self.owed.shutdown |= news;
+                self.pending.shutdown |= news;
                 Reaction::Nothing
             }
         }
@@ -259,18 +259,18 @@ impl Connection {
 
     /// Whether the guest was told of the end and only its last word is missing.
     pub(super) fn is_lingering(&self) -> bool {
-        self.phase == Phase::Open && self.host_is_done() && self.owed.shutdown == 0
+        self.phase == Phase::Open && self.host_is_done() && self.pending.shutdown == 0
     }
 
     /// Whether there is something to send to the guest.
     pub(super) fn has_work(&self) -> bool {
-        let owed = &self.owed;
-        owed.request
+        let pending = &self.pending;
+        pending.request
             || self.phase == Phase::Open
-                && (owed.response
-                    || owed.credit_update
-                    || owed.credit_request
-                    || owed.shutdown != 0
+                && (pending.response
+                    || pending.credit_update
+                    || pending.credit_request
+                    || pending.shutdown != 0
                     || self.may_send_data() && (self.credit() > 0 || !self.asked))
     }
 
@@ -278,17 +278,17 @@ impl Connection {
     /// [`Connection::host_ended`].
     pub(super) fn next(&mut self) -> Option<Next> {
         let packet = |op, flags| Some(Next::Packet { op, flags });
-        if std::mem::take(&mut self.owed.request) {
+        if std::mem::take(&mut self.pending.request) {
             return packet(Op::Request, 0);
         }
         if self.phase != Phase::Open {
             return None;
         }
-        if std::mem::take(&mut self.owed.response) {
+        if std::mem::take(&mut self.pending.response) {
             return packet(Op::Response, 0);
         }
-        if self.owed.shutdown != 0 {
-            let flags = std::mem::take(&mut self.owed.shutdown);
+        if self.pending.shutdown != 0 {
+            let flags = std::mem::take(&mut self.pending.shutdown);
             return packet(Op::Shutdown, flags);
         }
         if self.may_send_data() {
@@ -301,7 +301,7 @@ impl Connection {
                 return packet(Op::CreditRequest, 0);
             }
         }
-        if std::mem::take(&mut self.owed.credit_update) {
+        if std::mem::take(&mut self.pending.credit_update) {
             return packet(Op::CreditUpdate, 0);
         }
         None
@@ -315,7 +315,7 @@ impl Connection {
     /// The credit that every packet to the guest carries: `buf_alloc` and `fwd_cnt`.
     pub(super) fn tell_credit(&mut self) -> (u32, u32) {
         self.told = self.forwarded;
-        self.owed.credit_update = false;
+        self.pending.credit_update = false;
         (BUF_ALLOC, self.forwarded)
     }
 
@@ -346,7 +346,7 @@ impl Connection {
     fn consider_credit_update(&mut self) {
         let in_guests_eyes = BUF_ALLOC.saturating_sub(self.received.wrapping_sub(self.told));
         if in_guests_eyes < BUF_ALLOC / 2 && self.forwarded != self.told {
-            self.owed.credit_update = true;
+            self.pending.credit_update = true;
         }
     }
 }

@@ -185,7 +185,7 @@ impl Device {
                 Effect::Opened(key) => {
                     let line = bridge::ok_line(key.host_port);
                     let stream = self.streams.get_mut(&key);
-                    // The socket is fresh: it takes a line whole, unless nobody is there.
+                    // The socket is fresh: it takes a line whole, unless its peer is gone.
                     let taken = stream.map(|stream| stream.write(line.as_bytes()));
                     if !matches!(taken, Some(Ok(count)) if count as usize == line.len()) {
                         effect = self.muxer.host_gone(key);

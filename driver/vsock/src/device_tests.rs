@@ -421,7 +421,7 @@ fn call_to_a_port_without_listener_is_reset() {
 }
 
 #[test]
-fn f70_dial_of_a_port_that_the_guest_does_not_serve_reads_the_end() {
+fn dial_of_a_port_that_the_guest_does_not_serve_reads_the_end() {
     let mut world = World::new();
     let mut socket = world.dial(9);
 
@@ -432,7 +432,7 @@ fn f70_dial_of_a_port_that_the_guest_does_not_serve_reads_the_end() {
 }
 
 #[test]
-fn f70_dial_given_up_before_the_guest_answers_leaves_nothing() {
+fn dial_given_up_before_the_guest_answers_leaves_nothing() {
     let mut world = World::new();
     let before_the_guest_knows = world.dial(GUEST_PORT);
     world.look();
@@ -519,7 +519,7 @@ fn guest_that_sends_beyond_its_credit_is_reset() {
 }
 
 #[test]
-fn f73_guest_cannot_fill_the_device_with_calls_nor_keep_the_host_out() {
+fn guest_cannot_fill_the_device_with_calls_nor_keep_the_host_out() {
     let mut world = World::new();
     // The host's listener accepts none of them.
     for guest_port in 0..2 * MAX_CALLS_BY_GUEST as u32 {
@@ -558,7 +558,7 @@ fn connections_that_only_lack_the_guests_last_word_make_room() {
 }
 
 #[test]
-fn f74_guest_that_never_receives_stops_being_served_instead_of_growing() {
+fn guest_that_never_receives_stops_being_served_instead_of_growing() {
     let mut world = World::new();
     let key = Key {
         host_port: 4711,

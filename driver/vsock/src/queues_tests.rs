@@ -84,7 +84,7 @@ fn device() -> (tempfile::TempDir, Device) {
     (folder, device)
 }
 
-/// A call to a port where nobody listens, which must be answered with a reset.
+/// A call to a port without a listener, which must be answered with a reset.
 fn call() -> Header {
     let key = Key {
         host_port: 4711,
@@ -230,7 +230,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
 
 proptest! {
     #[test]
-    fn f74_any_chains_are_survived(
+    fn any_chains_are_survived(
         descriptors in proptest::collection::vec(descriptor(), SIZE as usize),
         heads in proptest::collection::vec(prop_oneof![9 => 0..SIZE, 1 => any::<u16>()], 1..=SIZE as usize),
         data in proptest::collection::vec(any::<u8>(), 0..200),

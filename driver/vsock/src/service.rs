@@ -96,7 +96,7 @@ impl Service {
     }
 }
 
-/// Waits until somebody connects, or the service is dropped.
+/// Waits until a client connects, or the service is dropped.
 fn is_wanted(listener: &UnixListener, stopped: &PipeReader) -> bool {
     let mut fds = [listener.as_fd(), stopped.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
     while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}

@@ -133,7 +133,7 @@ impl Sockets {
         Ok(dial.socket)
     }
 
-    /// Connects to whoever listens for the guest on `key`'s host port, if somebody does and can take it at once: a
+    /// Connects to whoever listens for the guest on `key`'s host port, if something does and can accept it at once: a
     /// Unix socket whose backlog is full says so rather than let a non-blocking caller wait.
     pub(super) fn connect(&mut self, key: Key) -> Option<UnixStream> {
         let path = bridge::listener_path(&self.path, key.host_port);

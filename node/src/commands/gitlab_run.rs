@@ -15,7 +15,7 @@ use vk_hub_proto::job::{CiJob, Failure, JobResult};
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
-use crate::log::complain;
+use crate::log::print_error;
 use crate::progress::Progress;
 use crate::signals;
 
@@ -75,14 +75,14 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
     let loaded = match load(&args) {
         Ok(loaded) => loaded,
         Err(text) => {
-            complain(&text);
+            print_error(&text);
             return exit::USAGE;
         }
     };
     let mut trace = match open_trace(args.trace.as_deref()).await {
         Ok(trace) => trace,
         Err(text) => {
-            complain(&text);
+            print_error(&text);
             return exit::USAGE;
         }
     };
@@ -90,24 +90,24 @@ pub(crate) async fn run(host: &HostArgs, args: GitlabRunArgs) -> Status {
         Ok(file) => file,
         Err(error) => {
             let path = args.result.as_deref().unwrap_or(Path::new("")).display();
-            complain(&format!("cannot write the result to {path}: {error}"));
+            print_error(&format!("cannot write the result to {path}: {error}"));
             return exit::USAGE;
         }
     };
     let result = match run_loaded(host, &args, loaded, trace.as_mut()).await {
         Ok(result) => result,
         Err(error) => {
-            complain(&format!("cannot catch signals: {error}"));
+            print_error(&format!("cannot catch signals: {error}"));
             return exit::SYSTEM;
         }
     };
     if let Some(message) = &result.message {
-        complain(message);
+        print_error(message);
     }
     if let Some(file) = result_file
         && let Err(error) = file.write(&result)
     {
-        complain(&format!("cannot write the result: {error}"));
+        print_error(&format!("cannot write the result: {error}"));
         return exit::SYSTEM;
     }
     Status::of_job(result.failure)
@@ -134,7 +134,7 @@ fn load(args: &GitlabRunArgs) -> Result<Loaded, String> {
             notices,
         }) => {
             for warning in &warnings {
-                complain(warning);
+                print_error(warning);
             }
             Ok(Loaded::Job(Box::new(job), notices))
         }

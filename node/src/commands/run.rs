@@ -12,7 +12,7 @@ use vk_text::chain;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
-use crate::log::complain;
+use crate::log::print_error;
 use crate::progress::Progress;
 use crate::pull_progress::PullProgress;
 use crate::signals;
@@ -80,7 +80,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
     let terminal = match args.shell.then(Terminal::of_this_process).transpose() {
         Ok(terminal) => terminal,
         Err(error) => {
-            complain(&format!("--shell: {error}"));
+            print_error(&format!("--shell: {error}"));
             return exit::USAGE;
         }
     };
@@ -97,7 +97,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
     let cancel = match signals::cancel() {
         Ok(cancel) => cancel,
         Err(error) => {
-            complain(&format!("cannot catch signals: {error}"));
+            print_error(&format!("cannot catch signals: {error}"));
             return exit::NOT_RUN;
         }
     };
@@ -136,7 +136,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         Ok(CommandEnd::Exited(code)) => Status(u8::try_from(code).unwrap_or(u8::MAX)),
         Ok(CommandEnd::Canceled) => exit::CANCELED,
         Err(error) => {
-            complain(&chain(&error));
+            print_error(&chain(&error));
             let code = error.shell_code().and_then(|code| u8::try_from(code).ok());
             code.map_or(exit::NOT_RUN, Status)
         }

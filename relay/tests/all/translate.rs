@@ -393,7 +393,7 @@ fn inputs_are_told_to_be_ignored() {
 }
 
 #[test]
-fn f6_short_masked_values_are_warned_of() {
+fn short_masked_values_are_warned_of() {
     let json = with_variables(
         r#"{"key":"A","value":"$B","masked":true},{"key":"B","value":" dev\n"},
            {"key":"C","value":"four","masked":true},{"key":"D","value":" ","masked":true}"#,
@@ -407,7 +407,7 @@ fn f6_short_masked_values_are_warned_of() {
 }
 
 #[test]
-fn f57_two_keys_that_differ_only_in_escapes_keep_their_raw_keys_apart() {
+fn two_keys_that_differ_only_in_escapes_keep_their_raw_keys_apart() {
     let json = with(r#""cache":[{"key":"a/b"},{"key":"a%2fb"}]"#);
     let job = translated(&json, &Options::default()).job;
     assert_eq!(job.caches[0].key, job.caches[1].key);

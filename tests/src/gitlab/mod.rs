@@ -91,7 +91,7 @@ impl GitLab {
         Self::launch(Repos::new(), "", None)
     }
 
-    /// As [`GitLab::start`], over TLS with a certificate that nobody knows but [`GitLab::ca_pem`].
+    /// As [`GitLab::start`], over TLS with a certificate that is in [`GitLab::ca_pem`].
     ///
     /// # Panics
     ///

@@ -61,7 +61,7 @@ fn packed(selection: &Selection, format: Format) -> (Result<Vec<u8>, WriteError>
 
 /// What cannot be read is named with the reason, whatever the format; root is refused by the kernel alone.
 #[test]
-fn f51_an_unreadable_file_is_named_with_the_reason() {
+fn an_unreadable_file_is_named_with_the_reason() {
     // Write-only, with a size of its own.
     let (selection, _) = chosen(Path::new("/sys/bus/platform"), &["uevent"], &[]);
     assert_eq!(selection.iter().count(), 1);
@@ -80,7 +80,7 @@ fn f51_an_unreadable_file_is_named_with_the_reason() {
 
 /// A file that is gone or has become something else is named; one that shrank goes as it is.
 #[test]
-fn f51_files_that_change_meanwhile_break_no_archive() {
+fn files_that_change_meanwhile_break_no_archive() {
     for format in [Format::Zip, Format::ZipZstd, Format::TarZstd, Format::Gzip] {
         let root = tree(&[
             ("gone", "1"),
@@ -125,7 +125,7 @@ fn odd_names() -> Vec<String> {
 
 /// A gzip's header holds clean text only, its content is the file's.
 #[test]
-fn f53_odd_names_make_a_clean_gzip_header_and_keep_the_content() {
+fn odd_names_make_a_clean_gzip_header_and_keep_the_content() {
     for name in odd_names() {
         let root = tree(&[(&name, "{\"content\": true}")]);
         let (selection, _) = chosen(root.path(), &["*"], &[]);
@@ -148,7 +148,7 @@ fn f53_odd_names_make_a_clean_gzip_header_and_keep_the_content() {
 
 /// Nor does a file's name leave its place in an upload's form.
 #[tokio::test]
-async fn f53_odd_names_stay_within_the_forms_header() {
+async fn odd_names_stay_within_the_forms_header() {
     let server = GitLab::start();
     server.add_job(7, "token");
     let folder = TempDir::new().unwrap();
@@ -189,7 +189,7 @@ async fn f53_odd_names_stay_within_the_forms_header() {
 
 /// Patterns are doublestar's, after their paths were cleaned.
 #[test]
-fn f54_patterns_choose_as_doublestar_does() {
+fn patterns_choose_as_doublestar_does() {
     let root = tree(&[
         ("a/b/c.txt", ""),
         ("a/d.txt", ""),
@@ -229,7 +229,7 @@ fn f54_patterns_choose_as_doublestar_does() {
 
 /// The project's folder is resolved once: a link in its place, or above it, changes nothing.
 #[test]
-fn f56_a_project_below_a_link_is_the_project() {
+fn a_project_below_a_link_is_the_project() {
     let real = tree(&[("builds/p/kept/f", ""), ("builds/x", "")]);
     let links = TempDir::new().unwrap();
     let (above, itself) = (links.path().join("builds"), links.path().join("p"));
@@ -256,7 +256,7 @@ fn f56_a_project_below_a_link_is_the_project() {
 
 /// Keys are shown cleaned and stored as digests: no two that differ meet, and none leaves its place.
 #[test]
-fn f57_odd_keys_are_cleaned_and_never_meet() {
+fn odd_keys_are_cleaned_and_never_collide() {
     let long = "k".repeat(600);
     let rows = [
         ("../../p", "p"),

@@ -175,7 +175,7 @@ fn an_unknown_image_fails_as_image_pull() {
 }
 
 #[test]
-fn f2_a_masked_value_in_an_error_stays_masked() {
+fn a_masked_value_in_an_error_stays_masked() {
     let mut job = with_variables(
         script(&["true"]),
         &[json!({"key": "TOK", "value": "hunter2222", "masked": true})],
@@ -190,7 +190,7 @@ fn f2_a_masked_value_in_an_error_stays_masked() {
 }
 
 #[test]
-fn f2_a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
+fn a_masked_value_in_a_refusal_stays_masked_as_expanded_too() {
     let masked = json!({"key": "S", "value": "$BASE-hunter", "masked": true});
     let job = with_variables(
         script(&["true"]),

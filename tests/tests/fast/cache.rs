@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 use vk_oci::{RegistryClient, RegistryErrorKind, RegistryOptions, Repository};
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::Image;
-use vk_tests::registry::{Demands, Registry, impatient};
+use vk_tests::registry::{Demands, Registry, short_retries};
 use vk_text::chain;
 use vk_trace::output_channel;
 use vk_transfer::Spool;
@@ -22,7 +22,7 @@ const GITLAB: &str = "https://GitLab.example.com:8443/";
 
 fn client(options: RegistryOptions) -> RegistryClient {
     RegistryClient::new(RegistryOptions {
-        retry: impatient(),
+        retry: short_retries(),
         ..options
     })
 }

@@ -1,4 +1,4 @@
-//! The fuzz targets on stable: what the fuzzer found worth keeping (docs/testing.md), and some bytes of chance.
+//! The fuzz targets on stable: what the fuzzer found worth keeping (docs/testing.md), and some random bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -16,7 +16,7 @@ use vk_oci::{
 use vk_tests::fault_proxy::{Action, FaultProxy, Request};
 use vk_tests::image_maker::{self, Image};
 use vk_tests::noise::noise;
-use vk_tests::registry::{Demands, PASSWORD, Registry, USER, impatient};
+use vk_tests::registry::{Demands, PASSWORD, Registry, USER, short_retries};
 use vk_text::chain;
 
 mod mirrors;
@@ -33,7 +33,7 @@ fn quick_client() -> RegistryClient {
 
 fn client(options: RegistryOptions) -> RegistryClient {
     RegistryClient::new(RegistryOptions {
-        retry: impatient(),
+        retry: short_retries(),
         ..options
     })
 }
@@ -241,7 +241,7 @@ async fn a_refused_connection_is_tried_again_until_the_registry_is_back() {
     let patient = RegistryClient::new(RegistryOptions {
         retry: RetryPolicy {
             lost: Duration::from_secs(60),
-            ..impatient()
+            ..short_retries()
         },
         ..RegistryOptions::default()
     });
@@ -512,7 +512,7 @@ async fn a_connection_that_falls_silent_is_lost() {
         stall: Duration::from_millis(500),
         retry: RetryPolicy {
             lost: Duration::from_secs(60),
-            ..impatient()
+            ..short_retries()
         },
         ..RegistryOptions::default()
     });

@@ -44,7 +44,7 @@ fn rubbish() -> Vec<(String, &'static str)> {
 /// The job's environment steers its own commands, no transfer of this host; what `$GITLAB_ENV` says goes into names
 /// and paths, as with GitLab Runner's helper.
 #[test]
-fn f59_transfers_see_nothing_of_the_jobs_environment() {
+fn transfers_see_nothing_of_the_jobs_environment() {
     let server = GitLab::start_tls();
     let registry = Registry::with(Demands {
         tls: true,
@@ -106,7 +106,7 @@ fn f59_transfers_see_nothing_of_the_jobs_environment() {
 /// A file that not even root may read is named and left out, others go; a report's odd name stays out of
 /// its header; the project's folder may be a link, and what lies beside it is refused.
 #[test]
-fn f51_f53_f56_odd_files_and_a_project_that_is_a_link() {
+fn odd_files_and_a_project_that_is_a_link() {
     let server = GitLab::start();
     let mut job = job(
         &server,
@@ -186,7 +186,7 @@ fn left(server: &GitLab) -> String {
 /// A script that runs out of time leaves `after_script` its own, and artifacts with `when: always` are
 /// uploaded behind that; the lines about them pass the masks.
 #[test]
-fn f32_f2_after_a_timeout_artifacts_of_after_script_are_uploaded() {
+fn after_a_timeout_artifacts_of_after_script_are_uploaded() {
     let server = GitLab::start();
     let job = with_variables(sleeper(&server), &[variable("RUNNER_SCRIPT_TIMEOUT", "3s")]);
 
@@ -202,7 +202,7 @@ fn f32_f2_after_a_timeout_artifacts_of_after_script_are_uploaded() {
 
 /// So after a cancel that is graceful.
 #[test]
-fn f33_after_a_graceful_cancel_artifacts_of_after_script_are_uploaded() {
+fn after_a_graceful_cancel_artifacts_of_after_script_are_uploaded() {
     let server = GitLab::start();
     let vk = Vk::new();
     let trace = vk.dir().join("trace");

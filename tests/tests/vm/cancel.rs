@@ -64,7 +64,7 @@ impl Running {
 }
 
 #[test]
-fn f8_f33_f38_the_first_signal_stops_the_script_and_runs_after_script() {
+fn the_first_signal_stops_the_script_and_runs_after_script() {
     let mut running = Running::start(Vk::new(), &["echo ready", "sleep 600 # marker-4711-x"]);
     running.reach("\nready".trim_start());
     running.reach("sleep 600");
@@ -96,7 +96,7 @@ fn f8_f33_f38_the_first_signal_stops_the_script_and_runs_after_script() {
 }
 
 #[test]
-fn f33_the_second_signal_ends_after_script() {
+fn the_second_signal_ends_after_script() {
     let after = &["echo \"after: $CI_JOB_STATUS\"", "sleep 600"];
     let job = with_after_script(script(&["echo ready", "sleep 600"]), after);
     let mut running = Running::start_job(Vk::new(), &job);
@@ -128,7 +128,7 @@ fn f33_the_second_signal_ends_after_script() {
 }
 
 #[test]
-fn f38_the_second_signal_ends_everything_at_once() {
+fn the_second_signal_ends_everything_at_once() {
     let mut running = Running::start(
         Vk::new(),
         &["trap '' TERM", "echo ready", "sleep 600 & wait; sleep 600"],
@@ -152,7 +152,7 @@ fn f38_the_second_signal_ends_everything_at_once() {
 }
 
 #[test]
-fn f37_f38_a_cancel_while_the_vm_boots_ends_the_job() {
+fn a_cancel_while_the_vm_boots_ends_the_job() {
     let began = Instant::now();
     let mut running = Running::start(Vk::new(), &["echo not reached"]);
     running.reach("prepare_executor");
@@ -261,7 +261,7 @@ fn nothing_survives_a_vk_killed_while_it_fetches() {
 }
 
 #[test]
-fn f35_a_killed_vm_is_a_system_failure_within_moments() {
+fn a_killed_vm_is_a_system_failure_within_moments() {
     let mut running = Running::start(Vk::new(), &["echo ready", "sleep 600"]);
     running.reach("sleep 600");
     let mark = running.mark();

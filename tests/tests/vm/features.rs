@@ -144,7 +144,7 @@ fn a_hook_that_fails_ends_the_job_before_its_script() {
 }
 
 #[test]
-fn f4_a_value_that_the_script_makes_is_masked_plain_and_in_base64_over_two_lines() {
+fn a_value_that_the_script_makes_is_masked_plain_and_in_base64_over_two_lines() {
     let job = script(&[
         "made=$(head -c 40 /dev/urandom | od -An -tx1 | tr -d ' \\n')",
         "echo \"$made\" > made",
@@ -174,7 +174,7 @@ fn f4_a_value_that_the_script_makes_is_masked_plain_and_in_base64_over_two_lines
 }
 
 #[test]
-fn f21_f25_both_streams_are_drained_and_lines_stay_whole() {
+fn both_streams_are_drained_and_lines_stay_whole() {
     let lines = |letter: &str| {
         format!(
             "line=$(printf '{letter}%.0s' {{1..200}}); for i in {{1..2000}}; do echo $line; done"
@@ -203,7 +203,7 @@ fn f21_f25_both_streams_are_drained_and_lines_stay_whole() {
 
 /// The trace is cut between two letters, whatever the script's own writes are.
 #[test]
-fn f17_f23_the_limit_cuts_between_letters_and_the_job_goes_on() {
+fn the_limit_cuts_between_letters_and_the_job_goes_on() {
     let job = script(&[
         "printf x; yes 'é€😀é€😀é€😀é€😀é€😀' | head -c 5000000 || true",
         "echo END",
@@ -229,7 +229,7 @@ fn f17_f23_the_limit_cuts_between_letters_and_the_job_goes_on() {
 /// Of a file and a folder of the job's own on the root file system, of a file of the image, and in the project's folder;
 /// by the numbers of setxattr and getxattr, since an image need not have the tools.
 #[test]
-fn f84_the_root_file_system_keeps_extended_attributes() {
+fn the_root_file_system_keeps_extended_attributes() {
     let set_and_get = "perl -e 'for (@ARGV) { my ($file, $name) = split /=/; my $value = q(value); \
          syscall(188, $file, $name, $value, 5, 0) == 0 or die qq($_: $!\\n); \
          my $got = q( ) x 16; my $len = syscall(191, $file, $name, $got, 16); \

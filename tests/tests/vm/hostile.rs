@@ -105,7 +105,7 @@ fn closing_all_streams_does_not_end_a_step() {
 }
 
 #[test]
-fn f86_powering_off_the_guest_is_a_system_failure_that_says_so() {
+fn powering_off_the_guest_is_a_system_failure_that_says_so() {
     let run = run(&["echo o > /proc/sysrq-trigger; sleep 60"], &[]);
 
     assert_eq!((run.status, run.failure()), (3, "system"), "{}", run.text());
@@ -120,7 +120,7 @@ fn f86_powering_off_the_guest_is_a_system_failure_that_says_so() {
 }
 
 #[test]
-fn f31_a_background_child_that_keeps_a_pipe_open_does_not_hold_the_job() {
+fn a_background_child_that_keeps_a_pipe_open_does_not_hold_the_job() {
     let run = run(&["sleep 3600 & echo hi"], &[]);
 
     assert_eq!(run.status, 0, "{}", run.text());

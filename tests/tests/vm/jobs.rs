@@ -111,7 +111,7 @@ fn git(args: &[&str]) {
 }
 
 #[test]
-fn f78_a_job_finds_the_world_it_expects() {
+fn a_job_finds_the_world_it_expects() {
     let job = script(&[
         "test \"$(id -un)\" = root",
         "test \"$HOME\" = /root",
@@ -175,7 +175,7 @@ fn number_after<N: std::str::FromStr>(text: &str, mark: &str) -> N {
 }
 
 #[test]
-fn f27_the_exit_code_of_the_failing_line_is_the_jobs() {
+fn the_exit_code_of_the_failing_line_is_the_jobs() {
     for (line, code) in [
         ("sh -c 'exit 42'", 42),
         ("false | true", 1),

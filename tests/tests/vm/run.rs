@@ -145,16 +145,16 @@ fn a_policy_that_is_asked_for_counts_more_than_the_configured_one() {
 }
 
 /// Someone at a terminal.
-struct Typist {
+struct TerminalUser {
     terminal: File,
     vk: Child,
     output: Receiver<Vec<u8>>,
     seen: String,
 }
 
-impl Typist {
+impl TerminalUser {
     /// Starts `vk` with `args` on a new terminal.
-    fn sits_down(vk: &Vk, args: &[&str]) -> Self {
+    fn on_terminal(vk: &Vk, args: &[&str]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -236,27 +236,28 @@ fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
 #[test]
 fn a_shell_on_a_terminal_has_its_size_its_keys_and_its_signals() {
     let vk = Vk::new();
-    let mut typist = Typist::sits_down(&vk, &["run", "--shell", "local/default"]);
+    let mut terminal_user = TerminalUser::on_terminal(&vk, &["run", "--shell", "local/default"]);
 
-    typist.sees("# ");
-    typist.types("stty size; tty; echo kind=$TERM\r");
-    typist.sees("30 100");
-    typist.sees("/dev/pts/0");
-    typist.sees("kind=vt220");
-    typist.resizes(132, 40);
-    typist.types("until [ \"$(stty size)\" = '40 132' ]; do sleep 0.1; done; echo res''ized\r");
-    typist.sees("resized");
+    terminal_user.sees("# ");
+    terminal_user.types("stty size; tty; echo kind=$TERM\r");
+    terminal_user.sees("30 100");
+    terminal_user.sees("/dev/pts/0");
+    terminal_user.sees("kind=vt220");
+    terminal_user.resizes(132, 40);
+    terminal_user
+        .types("until [ \"$(stty size)\" = '40 132' ]; do sleep 0.1; done; echo res''ized\r");
+    terminal_user.sees("resized");
     // By the child: bash itself may leave when it is interrupted between fork and wait.
-    typist.types("sh -c \"echo slee''ping; exec sleep 1000\"\r");
-    typist.sees("sleeping");
-    typist.types("\x03");
+    terminal_user.types("sh -c \"echo slee''ping; exec sleep 1000\"\r");
+    terminal_user.sees("sleeping");
+    terminal_user.types("\x03");
     // What is typed before the shell is back may go with the signal.
-    typist.sees("# ");
-    typist.types("echo ali''ve\r");
-    typist.sees("alive");
-    typist.types("exit 7\r");
+    terminal_user.sees("# ");
+    terminal_user.types("echo ali''ve\r");
+    terminal_user.sees("alive");
+    terminal_user.types("exit 7\r");
 
-    assert_eq!(typist.leaves(), Some(7));
+    assert_eq!(terminal_user.leaves(), Some(7));
 }
 
 #[test]
@@ -276,20 +277,20 @@ fn a_pull_on_a_terminal_has_a_bar_for_each_of_the_first_layers_and_one_for_the_o
         }
     });
     let vk = Vk::new();
-    let mut typist = Typist::sits_down(&vk, &["image", "pull", &proxy.image("a:1")]);
+    let mut terminal_user = TerminalUser::on_terminal(&vk, &["image", "pull", &proxy.image("a:1")]);
 
-    typist.sees("5 more");
+    terminal_user.sees("5 more");
     // Five layers of 30,000 bytes and the folders' headers, all of which come last.
-    typist.sees("=>");
-    typist.sees(&format!("{} sha256:", proxy.image("a:1")));
+    terminal_user.sees("=>");
+    terminal_user.sees(&format!("{} sha256:", proxy.image("a:1")));
 
-    assert_eq!(typist.leaves(), Some(0));
+    assert_eq!(terminal_user.leaves(), Some(0));
 }
 
 #[test]
 fn a_command_on_a_terminal_sees_one() {
     let vk = Vk::new();
-    let mut typist = Typist::sits_down(
+    let mut terminal_user = TerminalUser::on_terminal(
         &vk,
         &[
             "run",
@@ -304,8 +305,8 @@ fn a_command_on_a_terminal_sees_one() {
         ],
     );
 
-    typist.sees("on");
-    typist.sees("error");
+    terminal_user.sees("on");
+    terminal_user.sees("error");
 
-    assert_eq!(typist.leaves(), Some(0));
+    assert_eq!(terminal_user.leaves(), Some(0));
 }

@@ -18,7 +18,7 @@ fn job(name: &str, script: &[&str]) -> (GitServer, Value) {
 }
 
 #[test]
-fn f43_f48_git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_no_other() {
+fn git_in_a_script_gets_the_token_for_the_gitlab_host_in_submodules_too_and_for_no_other() {
     let (_server, job) = job(
         "31-submodules-recursive",
         &[

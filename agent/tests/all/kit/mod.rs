@@ -12,7 +12,7 @@ use vk_agent_client::{
 };
 
 /// Nothing in these tests takes long on a healthy machine; what hangs must fail.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A running agent. Ends with its commands when dropped.
 pub struct Rehearsal {
@@ -38,7 +38,7 @@ impl Rehearsal {
             .args(options)
             .spawn()
             .unwrap();
-        listener.ready(PATIENCE).await.unwrap();
+        listener.ready(WAIT_LIMIT).await.unwrap();
         Self {
             client: AgentClient::new(&socket),
             socket,
@@ -99,7 +99,7 @@ pub fn input(text: &str) -> Stdin {
 }
 
 pub async fn outcome(handle: &mut ExecHandle) -> Result<Outcome, AgentError> {
-    tokio::time::timeout(PATIENCE, collect(handle))
+    tokio::time::timeout(WAIT_LIMIT, collect(handle))
         .await
         .unwrap()
 }
@@ -125,7 +125,7 @@ async fn collect(handle: &mut ExecHandle) -> Result<Outcome, AgentError> {
 pub async fn await_word(handle: &mut ExecHandle, word: &str) {
     let mut seen = String::new();
     while !seen.contains(word) {
-        let event = tokio::time::timeout(PATIENCE, handle.next_event())
+        let event = tokio::time::timeout(WAIT_LIMIT, handle.next_event())
             .await
             .unwrap()
             .unwrap();

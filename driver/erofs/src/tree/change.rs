@@ -164,7 +164,7 @@ impl Tree {
             let layer = self.layer;
             let name = self.name_mut(name);
             (name.inode, name.layer, name.explicit) = (inode, layer, explicit);
-            self.let_go(old);
+            self.unlink(old);
             return Ok(());
         }
         let hash = self.hash(folder, text);
@@ -203,7 +203,7 @@ impl Tree {
 
     fn remove(&mut self, name: NameId) {
         let inode = self.forget(name);
-        self.let_go(inode);
+        self.unlink(inode);
     }
 
     /// Takes a name out of the index.
@@ -216,7 +216,7 @@ impl Tree {
     }
 
     /// One name less for `inode`; a folder goes with all that is in it.
-    fn let_go(&mut self, inode: InodeId) {
+    fn unlink(&mut self, inode: InodeId) {
         let mut gone = vec![inode];
         while let Some(inode) = gone.pop() {
             if self.inode(inode).is_folder() {

@@ -148,7 +148,7 @@ fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> Vec<Entry> {
 }
 
 /// A file as both sides can tell it: type, contents or mode, and which other names it has.
-type Told = BTreeMap<String, (String, Vec<String>)>;
+type Listing = BTreeMap<String, (String, Vec<String>)>;
 
 fn tell(node: &Node, path: String, told: &mut Vec<(String, String, Option<usize>)>) {
     match node {
@@ -168,7 +168,7 @@ fn tell(node: &Node, path: String, told: &mut Vec<(String, String, Option<usize>
     }
 }
 
-fn group<I: PartialEq>(told: &[(String, String, Option<I>)]) -> Told {
+fn group<I: PartialEq>(told: &[(String, String, Option<I>)]) -> Listing {
     let names = |id: &Option<I>| -> Vec<String> {
         let same = told.iter().filter(|other| id.is_some() && other.2 == *id);
         let mut names: Vec<_> = same.map(|other| other.0.clone()).collect();

@@ -4,7 +4,7 @@
 //!    are not the job's to choose;
 //! 2. Docker's own configuration on this host, with its helper programs;
 //! 3. the job's `registry_credentials`;
-//! 4. nobody's.
+//! 4. none.
 
 use std::path::Path;
 

@@ -39,7 +39,7 @@ use crate::registry::RegistryOptions;
 /// Who is told of a pull's progress.
 pub type Progress<'a> = &'a (dyn Fn(PullEvent<'_>) + Sync);
 
-/// How large the store may become when nobody says, in bytes.
+/// How large the store may become by default, in bytes.
 const DEFAULT_MAX_BYTES: u64 = 50 << 30;
 
 /// How images are pulled and kept.

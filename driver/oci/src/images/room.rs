@@ -1,6 +1,6 @@
 //! Room on the disk for an image: how much it may take, and which images give way.
 //!
-//! A manifest's sizes are what somebody claims. They are good for refusing an image that cannot fit; images of this
+//! A manifest's sizes are claims. They are good for refusing an image that cannot fit; images of this
 //! host give way only to bytes that have come.
 
 use std::time::Duration;

@@ -51,7 +51,7 @@ pub struct Blob {
     offset: u64,
     hasher: Option<Hasher>,
     waits: Waits,
-    /// Where the present trouble was counted from.
+    /// Where the present series of failures is counted from.
     mark: u64,
 }
 

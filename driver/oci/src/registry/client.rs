@@ -20,7 +20,7 @@ use super::exchange::{Call, Exchange, Reply, failure_of};
 use super::media_type;
 use super::reference::{Reference, Repository, api_host, same_registry};
 use super::retry::{Retries, RetryPolicy, Trouble};
-use super::transport::{Failure, Transport, classify, hung_up, speaks_no_tls};
+use super::transport::{Failure, Transport, classify, hung_up, is_not_tls};
 
 /// Largest manifest in bytes (OCI distribution spec 1.1, "Pushing Manifests": registries should take four
 /// megabytes, and may refuse more).
@@ -302,7 +302,7 @@ impl RegistryClient {
         }
         let scheme = match self.probe("https", host).await? {
             Ok(_) => "https",
-            Err(error) if speaks_no_tls(&error) => "http",
+            Err(error) if is_not_tls(&error) => "http",
             // Some hang up on TLS, others for a moment: the first kind answers to plain HTTP as registries do.
             Err(error) if hung_up(&error) => match self.probe("http", host).await? {
                 Ok(status) if status.is_success() || status == StatusCode::UNAUTHORIZED => "http",
@@ -344,7 +344,7 @@ fn mirrored(mirror: &str, repository: &Repository) -> Option<Repository> {
 /// The pauses of one request.
 pub(super) struct Waits {
     retries: Retries,
-    /// When the present trouble began.
+    /// When the present series of failures began.
     since: Instant,
 }
 
@@ -363,9 +363,9 @@ impl Waits {
     pub(super) async fn wait(&mut self, failure: Failure) -> Result<(), RegistryErrorKind> {
         let (trouble, status, cause) = match failure {
             Failure::Final(kind) => return Err(kind),
-            Failure::Doubtful(kind) => {
+            Failure::Uncertain(kind) => {
                 let now = Instant::now().into_std();
-                let Some(pause) = self.retries.after(Trouble::Doubtful, now, fastrand::f64())
+                let Some(pause) = self.retries.after(Trouble::Uncertain, now, fastrand::f64())
                 else {
                     return Err(kind);
                 };
@@ -394,7 +394,7 @@ impl Waits {
         }
         let tried_for = self.since.elapsed();
         Err(match trouble {
-            Trouble::Lost | Trouble::UnknownHost | Trouble::Doubtful => {
+            Trouble::Lost | Trouble::UnknownHost | Trouble::Uncertain => {
                 RegistryErrorKind::Unreachable { cause, tried_for }
             }
             Trouble::Busy { .. } => RegistryErrorKind::Unavailable {

@@ -115,7 +115,7 @@ pub enum RegistryErrorKind {
         /// In bytes.
         limit: u64,
     },
-    /// There is no trust in the connection.
+    /// The connection cannot be trusted.
     #[error(
         "TLS: {cause}; name the registry's CA file in the configuration, or list the registry as insecure if it has none"
     )]
@@ -126,7 +126,7 @@ pub enum RegistryErrorKind {
     /// The request took longer than it may.
     #[error("no answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The registry does not speak as it should.
+    /// The registry violates the protocol.
     #[error("unexpected answer: {0}")]
     Protocol(String),
     /// What should be uploaded cannot be read.

@@ -162,7 +162,7 @@ impl Exchange {
             tokio::pin!(response);
             let mut before = 0;
             loop {
-                let patience =
+                let wait_limit =
                     if before > 0 && Some(before) == call.body.as_ref().map(|(_, size)| *size) {
                         self.stall * COMMIT_PATIENCE
                     } else {
@@ -170,7 +170,7 @@ impl Exchange {
                     };
                 tokio::select! {
                     response = &mut response => return response,
-                    () = tokio::time::sleep(patience) => {}
+                    () = tokio::time::sleep(wait_limit) => {}
                 }
                 let now = moved.bytes();
                 if now == before {
@@ -263,21 +263,21 @@ impl Reply {
     /// The next piece of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         let allowed = self.stall.mul_f64(PACE_STALLS);
-        let patience = self.stall.min(allowed.saturating_sub(self.waited));
+        let wait_limit = self.stall.min(allowed.saturating_sub(self.waited));
         let start = Instant::now();
         let chunk = async {
-            match tokio::time::timeout(patience, self.response.chunk()).await {
+            match tokio::time::timeout(wait_limit, self.response.chunk()).await {
                 Ok(chunk) => chunk.map_err(|error| classify(&error)),
                 Err(_) if self.brought == 0 => Err(stalled(self.stall)),
                 Err(_) => Err(Failure::lost(format!(
                     "only {} bytes came within {} s",
                     self.brought,
-                    (self.waited + patience).as_secs_f32()
+                    (self.waited + wait_limit).as_secs_f32()
                 ))),
             }
         };
         let chunk = within(self.deadline, chunk).await?;
-        // Time in which nobody reads is not the sender's.
+        // Time in which vk does not read does not count against the sender.
         self.waited += start.elapsed();
         let size = chunk.as_ref().map_or(0, Bytes::len);
         self.brought = self
@@ -348,7 +348,7 @@ pub(crate) async fn failure_of(mut reply: Reply, credential: Option<&Credential>
         )
     {
         let host = reply.url().host_str().unwrap_or_default().to_owned();
-        return Failure::Doubtful(RegistryErrorKind::StorageRefused {
+        return Failure::Uncertain(RegistryErrorKind::StorageRefused {
             host,
             status: code,
             message,
@@ -379,7 +379,7 @@ pub(crate) async fn failure_of(mut reply: Reply, credential: Option<&Credential>
             };
             let kind = RegistryErrorKind::Protocol(format!("status {code}{detail}"));
             if status == StatusCode::INTERNAL_SERVER_ERROR {
-                Failure::Doubtful(kind)
+                Failure::Uncertain(kind)
             } else {
                 Failure::Final(kind)
             }

@@ -128,7 +128,7 @@ impl RegistryClient {
         };
         let mut answer = self.send(&call).await;
         // Storages refuse what their link was not signed for. The body of the answer is not read.
-        if let Err(Failure::Doubtful(RegistryErrorKind::StorageRefused { .. })) = answer {
+        if let Err(Failure::Uncertain(RegistryErrorKind::StorageRefused { .. })) = answer {
             call.method = Method::GET;
             answer = self.send(&call).await;
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long which trouble is put up with, and how it is waited out.
+/// How long each kind of failure is tried again, and with which pauses.
 #[derive(Clone, Debug)]
 pub struct RetryPolicy {
     /// For a connection that is refused or lost (dispatch protocol, "Caches": 90 seconds).
@@ -18,7 +18,7 @@ pub struct RetryPolicy {
 }
 
 /// How often a doubtful request is made again.
-const DOUBTS: u32 = 3;
+const UNCERTAIN_TRIES: u32 = 3;
 
 impl Default for RetryPolicy {
     fn default() -> Self {
@@ -54,18 +54,18 @@ pub(crate) enum Trouble {
     /// The registry asks to come back, perhaps after a while.
     Busy { retry_after: Option<Duration> },
     /// What need not pass at all.
-    Doubtful,
+    Uncertain,
 }
 
 /// The failures of one request so far.
 #[derive(Debug)]
 pub(crate) struct Retries {
     policy: RetryPolicy,
-    /// First failures since the last success, by the kind of trouble.
+    /// First failures since the last success, by kind.
     lost: Option<Instant>,
     unknown_host: Option<Instant>,
     busy: Option<Instant>,
-    doubts: u32,
+    uncertain_tries: u32,
     pause: Duration,
 }
 
@@ -76,52 +76,57 @@ impl Retries {
             lost: None,
             unknown_host: None,
             busy: None,
-            doubts: 0,
+            uncertain_tries: 0,
             pause: policy.first_pause,
         }
     }
 
-    /// Something came through: the next trouble is a new one.
+    /// A request succeeded: the next failure begins a new series.
     pub(crate) fn succeeded(&mut self) {
         *self = Self::new(&self.policy);
     }
 
-    fn after_doubt(&mut self, dice: f64) -> Option<Duration> {
+    fn after_uncertain(&mut self, jitter: f64) -> Option<Duration> {
         // Where nothing is waited for, there is somewhere else to turn to.
-        if self.doubts == DOUBTS || self.policy.lost.is_zero() {
+        if self.uncertain_tries == UNCERTAIN_TRIES || self.policy.lost.is_zero() {
             return None;
         }
-        self.doubts += 1;
-        Some(self.next_pause(dice))
+        self.uncertain_tries += 1;
+        Some(self.next_pause(jitter))
     }
 
     /// The next pause that the registry did not ask for.
-    fn next_pause(&mut self, dice: f64) -> Duration {
+    fn next_pause(&mut self, jitter: f64) -> Duration {
         let due = self.pause;
         self.pause = (due * 2).min(self.policy.longest_pause);
-        due.mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0)
+        due.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
     }
 
-    /// How long to wait after `trouble` at `now`; `None` when it has lasted long enough. `dice` is a random number
+    /// How long to wait after `trouble` at `now`; `None` when it has lasted long enough. `jitter` is a random number
     /// from 0 to 1, for pauses between half and all of what is due, so that clients do not come back as one.
-    pub(crate) fn after(&mut self, trouble: Trouble, now: Instant, dice: f64) -> Option<Duration> {
-        let (since, patience, asked) = match trouble {
+    pub(crate) fn after(
+        &mut self,
+        trouble: Trouble,
+        now: Instant,
+        jitter: f64,
+    ) -> Option<Duration> {
+        let (since, wait_limit, asked) = match trouble {
             Trouble::Lost => (&mut self.lost, self.policy.lost, None),
             Trouble::UnknownHost => (&mut self.unknown_host, self.policy.unknown_host, None),
             Trouble::Busy { retry_after } => (&mut self.busy, self.policy.busy, retry_after),
-            Trouble::Doubtful => return self.after_doubt(dice),
+            Trouble::Uncertain => return self.after_uncertain(jitter),
         };
         let since = *since.get_or_insert(now);
-        let left = patience.checked_sub(now.saturating_duration_since(since))?;
+        let left = wait_limit.checked_sub(now.saturating_duration_since(since))?;
         if left.is_zero() {
             return None;
         }
         let due = self.pause;
-        let pause = self.next_pause(dice);
+        let pause = self.next_pause(jitter);
         match asked {
             // Coming back early is no use, and coming back that late is not wanted.
             Some(asked) if asked > left => None,
-            Some(asked) => Some(asked + due.mul_f64(dice.clamp(0.0, 1.0) / 2.0)),
+            Some(asked) => Some(asked + due.mul_f64(jitter.clamp(0.0, 1.0) / 2.0)),
             // The last attempt is made when the time is up.
             None => Some(pause.min(left)),
         }
@@ -134,12 +139,12 @@ mod tests {
 
     use super::*;
 
-    /// All the time that `trouble` is put up with.
-    fn patience(trouble: Trouble, dice: f64) -> Duration {
+    /// How long `trouble` is tried again in all.
+    fn wait_limit(trouble: Trouble, jitter: f64) -> Duration {
         let mut retries = Retries::new(&RetryPolicy::default());
         let start = Instant::now();
         let mut now = start;
-        while let Some(pause) = retries.after(trouble, now, dice) {
+        while let Some(pause) = retries.after(trouble, now, jitter) {
             now += pause;
         }
         now - start
@@ -147,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_lost_connection_is_tried_again_for_90_seconds_and_an_unavailable_registry_for_180() {
-        for dice in [0.0, 0.3, 1.0] {
-            assert_eq!(patience(Trouble::Lost, dice), Duration::from_secs(90));
+        for jitter in [0.0, 0.3, 1.0] {
+            assert_eq!(wait_limit(Trouble::Lost, jitter), Duration::from_secs(90));
             let busy = Trouble::Busy { retry_after: None };
-            assert_eq!(patience(busy, dice), Duration::from_secs(180));
+            assert_eq!(wait_limit(busy, jitter), Duration::from_secs(180));
         }
     }
 
@@ -171,7 +176,7 @@ mod tests {
         let tries = |policy: &RetryPolicy| {
             let mut retries = Retries::new(policy);
             let now = Instant::now();
-            std::iter::from_fn(|| retries.after(Trouble::Doubtful, now, 0.5)).count()
+            std::iter::from_fn(|| retries.after(Trouble::Uncertain, now, 0.5)).count()
         };
 
         assert_eq!(tries(&RetryPolicy::default()), 3);
@@ -219,7 +224,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_mixture_of_troubles_lasts_longer_than_the_longest_patience(
-            kinds in proptest::collection::vec((0..3_u8, 0..200_u64), 1..2000), dice in 0.0..1.0,
+            kinds in proptest::collection::vec((0..3_u8, 0..200_u64), 1..2000), jitter in 0.0..1.0,
         ) {
             let mut retries = Retries::new(&RetryPolicy::default());
             let start = Instant::now();
@@ -230,7 +235,7 @@ mod tests {
                     1 => Trouble::UnknownHost,
                     _ => Trouble::Busy { retry_after: (seconds > 100).then(|| Duration::from_secs(seconds - 100)) },
                 };
-                let Some(pause) = retries.after(trouble, now, dice) else { break };
+                let Some(pause) = retries.after(trouble, now, jitter) else { break };
                 now += pause;
             }
             // Each kind's clock starts at its first failure, so that they can follow one another.

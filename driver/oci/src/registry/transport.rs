@@ -27,7 +27,7 @@ pub(crate) enum Failure {
         cause: String,
     },
     /// It may pass, though hardly: this is the error when it did not in a few attempts.
-    Doubtful(RegistryErrorKind),
+    Uncertain(RegistryErrorKind),
     /// It will not.
     Final(RegistryErrorKind),
 }
@@ -226,7 +226,7 @@ pub(crate) fn classify(error: &reqwest::Error) -> Failure {
 }
 
 /// Whether `error` says that the other side answers, but not by TLS (and not that its certificate is bad).
-pub(crate) fn speaks_no_tls(error: &reqwest::Error) -> bool {
+pub(crate) fn is_not_tls(error: &reqwest::Error) -> bool {
     matches!(
         find::<rustls::Error>(error),
         Some(rustls::Error::InvalidMessage(_))

@@ -182,7 +182,7 @@ impl Checker<'_> {
             let path = self.relative(file);
             options.ca_pem.push(read_file("the CA file", &path)?);
         }
-        for (key, text, patience) in [
+        for (key, text, wait_limit) in [
             (
                 "registries.unreachable_for",
                 &section.unreachable_for,
@@ -195,7 +195,7 @@ impl Checker<'_> {
             ),
         ] {
             if let Some(text) = text {
-                *patience = duration(text).ok_or_else(|| {
+                *wait_limit = duration(text).ok_or_else(|| {
                     self.wrong(key, format!("\"{text}\" is no duration such as \"90s\""))
                 })?;
             }

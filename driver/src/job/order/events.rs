@@ -42,7 +42,7 @@ pub(in crate::job) enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::job) enum StopMode {
     /// Ask its processes to end, kill them after [`STOP_GRACE`].
-    Gently,
+    Graceful,
     /// Kill its processes.
     AtOnce,
 }

@@ -271,11 +271,11 @@ impl JobMachine {
         };
         let user_script = matches!(running.slot, Slot::Step(_) | Slot::AfterScript);
         let mode = if user_script && cause != StopCause::CancelJob {
-            StopMode::Gently
+            StopMode::Graceful
         } else {
             StopMode::AtOnce
         };
-        let grace = if mode == StopMode::Gently {
+        let grace = if mode == StopMode::Graceful {
             STOP_GRACE
         } else {
             Duration::ZERO
@@ -341,7 +341,7 @@ impl JobMachine {
     ) {
         let failure = match result {
             Ok(()) => None,
-            // VM, agent or host are in trouble: nothing that follows could run.
+            // VM, agent or host failed: nothing that follows could run.
             Err(failure) if failure.class == Failure::System => {
                 self.finish(Some(failure), effects);
                 return;

@@ -413,7 +413,7 @@ fn the_job_timeout_ends_everything() {
         .wait(TIMEOUT)
         .fail(script_failure(1));
 
-    assert_eq!(drive.stops, [StopMode::Gently]);
+    assert_eq!(drive.stops, [StopMode::Graceful]);
     assert_eq!(drive.after("step_script"), [""; 0]);
     assert_eq!(drive.failure().class, Failure::Timeout);
     assert_eq!(
@@ -473,7 +473,7 @@ fn after_script_has_five_minutes_by_default() {
         .fail(script_failure(143))
         .pass_all();
 
-    assert_eq!(drive.stops, [StopMode::Gently]);
+    assert_eq!(drive.stops, [StopMode::Graceful]);
     assert_eq!(drive.end, Some(JobEnd { failure: None }));
     assert_eq!(drive.warnings.len(), 2);
 }
@@ -551,7 +551,7 @@ fn an_immediate_cancel_overrides_a_graceful_one() {
         .event(Event::Cancel(CancelMode::Immediate))
         .fail(script_failure(137));
 
-    assert_eq!(drive.stops, [StopMode::Gently, StopMode::AtOnce]);
+    assert_eq!(drive.stops, [StopMode::Graceful, StopMode::AtOnce]);
     assert_eq!(drive.after("step_script"), [""; 0]);
     assert_eq!(drive.failure().class, Failure::Canceled);
 }

@@ -155,7 +155,7 @@ fn printed(output: &Output) -> String {
 
 /// gitlab-runner, build §2.1.
 #[test]
-fn f27_the_stage_ends_with_the_code_of_the_failing_command() {
+fn the_stage_ends_with_the_code_of_the_failing_command() {
     let cases: [(&[&str], i32); 12] = [
         (&["true"], 0),
         (&["exit 42"], 42),
@@ -277,7 +277,7 @@ fn a_users_traps_options_and_exec_work() {
 }
 
 #[test]
-fn f8_a_killed_subshell_does_not_make_the_shell_print_its_program() {
+fn a_killed_subshell_does_not_make_the_shell_print_its_program() {
     let own = variables(&[("SECRET", "it's-4711")]);
     let commands = ["sh -c 'kill -KILL $PPID' # marker-4711"];
     for legacy in ["false", "true"] {
@@ -485,7 +485,7 @@ fn after_script_knows_how_the_steps_ended() {
 
 /// gitlab-runner, build §2.9 and build §3.3.
 #[test]
-fn f29_cleanup_removes_file_variables_and_what_was_planted_in_git() {
+fn cleanup_removes_file_variables_and_what_was_planted_in_git() {
     let file = Variable {
         file: true,
         ..variable("CERT", "abc")
@@ -581,7 +581,7 @@ fn without_git_in_the_guest_cleanup_and_clear_worktree_are_silent() {
 
 /// It reads nothing and says more than a pipe holds: whoever writes to it meets a broken pipe.
 #[test]
-fn f30_a_git_that_talks_without_end_and_reads_nothing_fails_no_stage() {
+fn a_git_that_writes_without_end_and_reads_nothing_fails_no_stage() {
     let bin = tempfile::tempdir().unwrap();
     let git = bin.path().join("git");
     std::fs::write(
@@ -621,7 +621,7 @@ fn f30_a_git_that_talks_without_end_and_reads_nothing_fails_no_stage() {
 }
 
 #[test]
-fn f29_every_script_is_sound_for_its_shell() {
+fn every_script_is_sound_for_its_shell() {
     let mut job = job(
         variables(&[("FF_SCRIPT_SECTIONS", "true"), ("V", "a'b\n\"$c`")]),
         &["echo 'a\nb'", "x=\"$(echo it\\'s)\""],

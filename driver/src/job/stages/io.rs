@@ -32,7 +32,7 @@ impl StageIo {
 }
 
 impl StopSignal {
-    /// Whether the stage was told to stop, heard or not.
+    /// Whether the stage was told to stop, whether or not it has noticed.
     pub(super) fn is_set(&self) -> bool {
         self.0.borrow().is_some()
     }

@@ -20,10 +20,6 @@ use vk_trace::{Output, OutputSender};
 /// What GitLab Runner's Docker executor prints for an image without a shell (gitlab-runner, build §2.10).
 const NO_SHELL: &str = "shell not found\n";
 
-/// What a shell answers for a command that does not exist, and for one that is no program (POSIX shell, 2.8.2).
-const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
-
 /// Runs the script of `stage`.
 pub(super) async fn run_stage(
     context: &JobContext,
@@ -118,7 +114,7 @@ async fn run_in(
             biased;
             mode = io.stop.stopped() => {
                 match mode {
-                    StopMode::Gently => control.cancel(),
+                    StopMode::Graceful => control.cancel(),
                     StopMode::AtOnce => control.kill(),
                 }
                 continue;
@@ -166,11 +162,11 @@ fn not_asked(error: &AgentError) -> StageFailure {
 /// What a command that did not start, or was lost, means for the stage. A program of the image that is not there is
 /// the job's affair: it ends as in a shell.
 async fn not_started(error: &AgentError, output: &OutputSender) -> Result<(), StageFailure> {
-    let code = match error.kind() {
-        Some(FailureKind::CommandNotFound) => NOT_FOUND,
-        Some(FailureKind::NotExecutable) => NOT_EXECUTABLE,
-        Some(FailureKind::UnknownUser) => return Err(configuration(chain(error))),
-        _ => return Err(system(chain(error))),
+    let Some(code) = error.shell_code() else {
+        return Err(match error.kind() {
+            Some(FailureKind::UnknownUser) => configuration(chain(error)),
+            _ => system(chain(error)),
+        });
     };
     let line = format!("{}\n", chain(error));
     output.err(line).await;

@@ -87,7 +87,7 @@ pub(super) async fn fatal(output: &OutputSender, text: &str) -> StageFailure {
     }
 }
 
-/// As [`fatal`], unless guest or host are in trouble.
+/// As [`fatal`], unless guest or host failed.
 pub(super) async fn failure(output: &OutputSender, error: &PackError) -> StageFailure {
     match error {
         PackError::Broken(text) | PackError::Disk(text) => system(text.clone()),

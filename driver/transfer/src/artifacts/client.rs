@@ -173,9 +173,9 @@ impl GitLab {
             if attempt == retry::ATTEMPTS || !retry::is_passing(reply.status()) {
                 return Ok(reply);
             }
-            let dice = fastrand::f64();
+            let jitter = fastrand::f64();
             let headers = reply.response.headers();
-            let pause = retry::pause(headers, attempt, SystemTime::now(), dice);
+            let pause = retry::pause(headers, attempt, SystemTime::now(), jitter);
             drop(reply);
             let duration = vk_text::format_duration(pause);
             let fields = [

@@ -22,9 +22,9 @@ pub(super) fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504 | 512..)
 }
 
-/// How long to wait after the `failed`-th request (from 1) with an answer that has `headers`. `dice` is a random
+/// How long to wait after the `failed`-th request (from 1) with an answer that has `headers`. `jitter` is a random
 /// number from 0 to 1.
-pub(super) fn pause(headers: &HeaderMap, failed: u32, now: SystemTime, dice: f64) -> Duration {
+pub(super) fn pause(headers: &HeaderMap, failed: u32, now: SystemTime, jitter: f64) -> Duration {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let reset = text(RESET_TIME)
         .and_then(|text| httpdate::parse_http_date(text).ok())
@@ -39,16 +39,16 @@ pub(super) fn pause(headers: &HeaderMap, failed: u32, now: SystemTime, dice: f64
     };
     reset
         .or_else(asked)
-        .unwrap_or_else(|| backoff(failed, dice))
+        .unwrap_or_else(|| backoff(failed, jitter))
 }
 
 /// From the unit up to the unit times two to the power of the failures before.
-fn backoff(failed: u32, dice: f64) -> Duration {
+fn backoff(failed: u32, jitter: f64) -> Duration {
     let factor = 2_u32
         .checked_pow(failed.saturating_sub(1))
         .unwrap_or(u32::MAX);
     let longest = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
-    FIRST_PAUSE + (longest - FIRST_PAUSE).mul_f64(dice.clamp(0.0, 1.0))
+    FIRST_PAUSE + (longest - FIRST_PAUSE).mul_f64(jitter.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -110,8 +110,8 @@ mod tests {
     proptest! {
         /// gitlab-runner, wire §1.3.
         #[test]
-        fn pauses_grow_within_their_bounds(failed in 1_u32..100, dice in 0.0..=1.0) {
-            let pause = backoff(failed, dice);
+        fn pauses_grow_within_their_bounds(failed in 1_u32..100, jitter in 0.0..=1.0) {
+            let pause = backoff(failed, jitter);
             prop_assert!(pause >= FIRST_PAUSE);
             prop_assert!(pause <= LONGEST_PAUSE);
             if failed < 9 {

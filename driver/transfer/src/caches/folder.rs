@@ -1,7 +1,7 @@
 //! Caches in a folder of this host: an OCI image layout (OCI image spec 1.1, image-layout.md).
 //!
 //! `index.json` names each cache's manifest by `<repository>:<tag>`. It is changed under a lock, and whatever it names is
-//! in `blobs/sha256` before it is: several processes may work on one folder, and one that dies leaves it whole. When
+//! in `blobs/sha256` before it is: several processes may work on one folder, and one that is killed leaves it whole. When
 //! the blobs have more bytes than they may have, the caches that were used the longest ago go first; a manifest's
 //! modification time says when its cache was used.
 //!

@@ -226,7 +226,7 @@ mod tests {
     /// After a change of `FF_HASH_CACHE_KEYS` a key finds nothing that was stored under the other scheme, neither as
     /// its own nor as a fallback.
     #[tokio::test]
-    async fn f61_the_schemes_of_keys_never_mix() {
+    async fn the_schemes_of_keys_never_mix() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cache");
         let store = ProjectCaches::folder(root, 1 << 20, "ci-cache/h/7".to_owned(), false);

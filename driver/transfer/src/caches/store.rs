@@ -385,7 +385,7 @@ async fn store(
                 );
                 return Ok(true);
             }
-            // Unless somebody cleans the registry up.
+            // Unless the registry was cleaned up.
             Err(error) if is_refusal(&error) => {}
             Err(error) => return Err(error.into()),
         }

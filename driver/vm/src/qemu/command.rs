@@ -32,7 +32,7 @@ pub(super) struct Sockets {
     pub(super) monitor: PathBuf,
 }
 
-/// Checks what QEMU would only complain about in its own words, or accept and misread.
+/// Checks what QEMU would refuse with a message of its own, or accept and misread.
 pub(super) fn check(config: &MachineConfig) -> Result<(), QemuError> {
     let is_name = (1..=16).contains(&config.name.len())
         && config
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn impossible_machines_are_refused_with_the_reason() {
-        type Spoil = fn(&mut MachineConfig);
-        let cases: [(Spoil, &str); 6] = [
+        type Mutation = fn(&mut MachineConfig);
+        let cases: [(Mutation, &str); 6] = [
             (|config| config.name = "a/b".into(), "the name `a/b`"),
             (|config| config.name = String::new(), "the name ``"),
             (|config| config.cpus = 0, "no processor"),

@@ -44,7 +44,7 @@ pub enum QemuError {
         limit.as_secs(),
         said(message)
     )]
-    Silent {
+    Unresponsive {
         /// How long it was waited for.
         limit: Duration,
         /// What it said.
@@ -75,7 +75,7 @@ pub enum QemuError {
     Config(String),
 }
 
-/// QEMU's words as the end of a message.
+/// QEMU's output as the end of a message.
 fn said(message: &str) -> String {
     if message.is_empty() {
         return String::new();

@@ -17,7 +17,7 @@ use super::error::QemuError;
 use super::qmp::{self, Monitor, Reason, ShutdownReason};
 use super::tsc;
 use crate::config::MachineConfig;
-use crate::console::{Console, LastWords};
+use crate::console::{Console, EndMessage};
 use crate::machine::{BoxFuture, EndCause, Machine, MachineEnd, MachineStats};
 use crate::stats;
 use vk_process::{Child, Exit};
@@ -165,7 +165,7 @@ impl Process {
                     }),
                 }
             }
-            Err(_) => Err(QemuError::Silent {
+            Err(_) => Err(QemuError::Unresponsive {
                 limit,
                 message: self.given_up().await,
             }),
@@ -213,7 +213,7 @@ async fn supervise(
         _ = killed.changed() => Some(EndCause::Killed),
         Ok(()) = &mut process.halted => Some(EndCause::Halted),
         fault = fault(&mut service) => Some(EndCause::DeviceFault(fault)),
-        () = monitor.watch() => Some(EndCause::VmmSilent(qmp::PATIENCE)),
+        () = monitor.watch() => Some(EndCause::VmmUnresponsive(qmp::WAIT_LIMIT)),
     };
     let exit = process.child.kill().await;
     let (console_tail, message) = process.outputs().await;
@@ -232,20 +232,20 @@ async fn fault(service: &mut Service) -> String {
     }
 }
 
-/// Why a QEMU that nobody told to end has ended.
+/// Why QEMU ended without having been told to.
 fn natural_cause(exit: Exit, reason: &Reason, console: &Console, message: String) -> EndCause {
     let lost = EndCause::VmmLost { exit, message };
     if exit != Exit::Code(0) {
         return lost;
     }
-    let words = console.last_words();
+    let words = console.end_message();
     match (reason.get(), words) {
         (Some(ShutdownReason::GuestShutdown), _) => EndCause::PoweredOff,
         (Some(ShutdownReason::Other), _) => lost,
-        (_, Some(LastWords::Panic(message))) => EndCause::Panicked(message),
-        (_, Some(LastWords::Restart)) => EndCause::Rebooted,
-        (_, Some(LastWords::PowerDown)) => EndCause::PoweredOff,
-        (_, Some(LastWords::Halted) | None) => EndCause::Reset,
+        (_, Some(EndMessage::Panic(message))) => EndCause::Panicked(message),
+        (_, Some(EndMessage::Restart)) => EndCause::Rebooted,
+        (_, Some(EndMessage::PowerDown)) => EndCause::PoweredOff,
+        (_, Some(EndMessage::Halted) | None) => EndCause::Reset,
     }
 }
 
@@ -330,21 +330,21 @@ mod tests {
         (process, listener, monitor, folder)
     }
 
-    async fn until_it_complained(process: &Process) {
+    async fn until_first_output(process: &Process) {
         while process.complaints.last_lines().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     #[tokio::test]
-    async fn f77_qemu_that_hangs_at_its_start_is_given_up_and_quoted() {
+    async fn qemu_that_hangs_at_its_start_is_given_up_and_quoted() {
         let (mut process, listener, _, _folder) = process("echo hm >&2; sleep 600").await;
-        until_it_complained(&process).await;
+        until_first_output(&process).await;
 
         let error = process.set_up(&listener, SETUP_LIMIT / 1000).await;
 
         let error = error.err().unwrap();
-        assert!(matches!(error, QemuError::Silent { .. }), "{error:?}");
+        assert!(matches!(error, QemuError::Unresponsive { .. }), "{error:?}");
         assert!(error.to_string().ends_with("; it said: hm"), "{error}");
         assert_eq!(process.child.wait().await, Exit::Signal(9));
     }
@@ -352,7 +352,7 @@ mod tests {
     #[tokio::test]
     async fn qemu_that_lives_without_its_monitor_is_given_up_and_quoted() {
         let (mut process, listener, monitor, _folder) = process("echo hm >&2; sleep 600").await;
-        until_it_complained(&process).await;
+        until_first_output(&process).await;
         drop(UnixStream::connect(monitor).await.unwrap());
 
         let error = process.set_up(&listener, SETUP_LIMIT).await.err().unwrap();

@@ -17,8 +17,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// seconds, since this process may itself stand still.
 const MAX_UNANSWERED: u32 = 6;
 
-/// How long QEMU was silent when [`Monitor::watch`] returns.
-pub(super) const PATIENCE: Duration = INTERVAL.saturating_mul(MAX_UNANSWERED);
+/// How long QEMU has not answered when [`Monitor::watch`] returns.
+pub(super) const WAIT_LIMIT: Duration = INTERVAL.saturating_mul(MAX_UNANSWERED);
 
 /// Longest message read, in bytes; QEMU's are far shorter.
 const MAX_LINE: u64 = 64 * 1024;
@@ -96,7 +96,7 @@ impl Monitor {
         self.writer.write_all(line.as_bytes()).await
     }
 
-    /// Returns when QEMU has been silent for [`PATIENCE`]; not at all if it hangs up, since its end follows.
+    /// Returns when QEMU has not answered for [`WAIT_LIMIT`]; not at all if it hangs up, since its end follows.
     pub(super) async fn watch(mut self) {
         let mut unanswered = 0;
         let mut ask = Instant::now() + INTERVAL;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn f77_qemu_that_answers_is_left_alone_and_one_that_does_not_is_given_up() {
+    async fn qemu_that_answers_is_left_alone_and_one_that_does_not_is_given_up() {
         let (monitor, mut qemu) = monitor().await;
         let watch = tokio::spawn(monitor.watch());
         for _ in 0..100 {
@@ -211,7 +211,7 @@ mod tests {
         let silent = time::Instant::now();
         watch.await.unwrap();
 
-        assert!(silent.elapsed() >= PATIENCE, "{:?}", silent.elapsed());
+        assert!(silent.elapsed() >= WAIT_LIMIT, "{:?}", silent.elapsed());
     }
 
     #[tokio::test]

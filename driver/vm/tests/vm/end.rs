@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::support::{PATIENCE, SECOND, Vm, boot, config, in_time, is_running, processes_of};
+use crate::support::{SECOND, Vm, WAIT_LIMIT, boot, config, in_time, is_running, processes_of};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::time::timeout;
@@ -23,28 +23,28 @@ fn process(vm: &Vm) -> u32 {
 }
 
 #[tokio::test]
-async fn f86_power_off_ends_the_vm() {
+async fn power_off_ends_the_vm() {
     let end = end_of("poweroff").await;
 
     assert_eq!(end.cause, EndCause::PoweredOff, "{}", end.console_tail);
 }
 
 #[tokio::test]
-async fn f86_restart_ends_the_vm() {
+async fn restart_ends_the_vm() {
     let end = end_of("reboot").await;
 
     assert_eq!(end.cause, EndCause::Rebooted, "{}", end.console_tail);
 }
 
 #[tokio::test]
-async fn f86_halt_ends_the_vm() {
+async fn halt_ends_the_vm() {
     let end = end_of("halt").await;
 
     assert_eq!(end.cause, EndCause::Halted, "{}", end.console_tail);
 }
 
 #[tokio::test]
-async fn f86_init_that_exits_is_a_panic_and_the_console_is_quoted() {
+async fn init_that_exits_is_a_panic_and_the_console_is_quoted() {
     let end = end_of("exit").await;
 
     let EndCause::Panicked(message) = &end.cause else {
@@ -59,7 +59,7 @@ async fn f86_init_that_exits_is_a_panic_and_the_console_is_quoted() {
 }
 
 #[tokio::test]
-async fn f86_crash_of_the_kernel_is_a_panic() {
+async fn crash_of_the_kernel_is_a_panic() {
     let end = end_of("crash").await;
 
     let EndCause::Panicked(message) = &end.cause else {
@@ -69,13 +69,13 @@ async fn f86_crash_of_the_kernel_is_a_panic() {
 }
 
 #[tokio::test]
-async fn f35_killed_vmm_is_a_lost_vm() {
+async fn killed_vmm_is_a_lost_vm() {
     let vm = boot("silent").await;
     let process = process(&vm);
 
     kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL).unwrap();
 
-    let end = timeout(PATIENCE, vm.machine.wait()).await.unwrap();
+    let end = timeout(WAIT_LIMIT, vm.machine.wait()).await.unwrap();
     let EndCause::VmmLost { exit, .. } = end.cause else {
         panic!("{end}");
     };
@@ -88,7 +88,7 @@ async fn kill_is_hard_and_may_be_repeated() {
     let vm = boot("chatter").await;
     let process = process(&vm);
 
-    let end = timeout(PATIENCE, vm.machine.kill()).await.unwrap();
+    let end = timeout(WAIT_LIMIT, vm.machine.kill()).await.unwrap();
 
     assert!(!is_running(process));
     assert_eq!(end.cause, EndCause::Killed);
@@ -97,11 +97,11 @@ async fn kill_is_hard_and_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn f77_stopped_vmm_can_be_killed() {
+async fn stopped_vmm_can_be_killed() {
     let vm = boot("silent").await;
     kill(Pid::from_raw(process(&vm).cast_signed()), Signal::SIGSTOP).unwrap();
 
-    let end = timeout(PATIENCE, vm.machine.kill()).await.unwrap();
+    let end = timeout(WAIT_LIMIT, vm.machine.kill()).await.unwrap();
 
     assert_eq!(end.cause, EndCause::Killed);
 }
@@ -132,13 +132,13 @@ async fn dropped_machine_is_killed() {
 
     let dropped = Instant::now();
     while is_running(process) {
-        assert!(dropped.elapsed() < PATIENCE, "QEMU lives on");
+        assert!(dropped.elapsed() < WAIT_LIMIT, "QEMU lives on");
         tokio::time::sleep(SECOND / 100).await;
     }
 }
 
 #[tokio::test]
-async fn f85_console_of_a_guest_that_never_calls_can_be_read() {
+async fn console_of_a_guest_that_never_calls_can_be_read() {
     let vm = boot("silent").await;
 
     let console = async {

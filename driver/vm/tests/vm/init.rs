@@ -177,7 +177,7 @@ fn main() {
     mount_at("devtmpfs", "/dev");
     let line = fs::read_to_string("/proc/cmdline").unwrap();
     let test = line.split_whitespace().find_map(|word| word.strip_prefix("test=")).unwrap();
-    if test != "deaf" {
+    if test != "unresponsive" {
         load_modules();
     }
     println!("test {test}");
@@ -196,7 +196,7 @@ fn main() {
             println!("never calls");
             sleep_for_ever();
         }
-        "deaf" => sleep_for_ever(),
+        "unresponsive" => sleep_for_ever(),
         "serve" => {
             serve(7, echo);
             serve(9, discard);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use crate::support::{PATIENCE, SECOND, config, is_running, processes_of};
+use crate::support::{SECOND, WAIT_LIMIT, config, is_running, processes_of};
 use vk_state::StateDir;
 use vk_vm::{Backend, scratch, start};
 
@@ -79,7 +79,7 @@ fn killed_parent_takes_the_vm_along_and_the_next_start_removes_its_files() {
     parent.process.wait().unwrap();
 
     while parent.children.iter().any(|child| is_running(*child)) {
-        assert!(killed.elapsed() < PATIENCE, "QEMU lives on");
+        assert!(killed.elapsed() < WAIT_LIMIT, "QEMU lives on");
         std::thread::sleep(SECOND / 100);
     }
     let left = runs(parent.folder.path());

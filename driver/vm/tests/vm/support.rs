@@ -136,7 +136,7 @@ pub async fn serving_vm_with(disks: impl FnOnce(&Path) -> Vec<Disk>) -> (Vm, Uni
     (Vm { machine, folder }, call.into_inner())
 }
 
-/// Dials a port of the guest; none if nobody listens there.
+/// Connects to a port of the guest; none without a listener there.
 pub async fn dial(vsock: &Path, port: u32) -> Option<BufReader<UnixStream>> {
     let mut stream = BufReader::new(UnixStream::connect(vsock).await.unwrap());
     let line = format!("CONNECT {port}\n");
@@ -173,4 +173,4 @@ pub const SECOND: Duration = Duration::from_secs(1);
 
 /// How long the end of a VM that was killed may take on a busy host: less than anything that would end it otherwise (a
 /// silent VMM is given up after 30 s).
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    PATIENCE, SECOND, boot, config, dial, in_time, processes_of, serving_vm, serving_vm_with,
+    SECOND, WAIT_LIMIT, boot, config, dial, in_time, processes_of, serving_vm, serving_vm_with,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -48,7 +48,7 @@ async fn echo_returns_every_byte_in_order_and_then_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f70_two_hundred_rapid_dials_all_work() {
+async fn two_hundred_rapid_dials_all_work() {
     let (vm, _call) = serving_vm().await;
     let path = vm.machine.vsock_path();
 
@@ -72,30 +72,30 @@ async fn f70_two_hundred_rapid_dials_all_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f70_port_without_listener_is_refused_at_once() {
+async fn port_without_listener_is_refused_at_once() {
     let (vm, _call) = serving_vm().await;
 
     let refused = dial(vm.machine.vsock_path(), 4711);
 
-    let stream = tokio::time::timeout(PATIENCE, refused).await.unwrap();
+    let stream = tokio::time::timeout(WAIT_LIMIT, refused).await.unwrap();
     assert!(stream.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f70_dial_to_a_guest_without_vsock_waits_and_ends_with_the_vm() {
-    let vm = boot("deaf").await;
+async fn dial_to_a_guest_without_vsock_waits_and_ends_with_the_vm() {
+    let vm = boot("unresponsive").await;
     let path = vm.machine.vsock_path().to_owned();
     let mut waiting = tokio::spawn(async move { dial(&path, ECHO).await.is_none() });
     assert!(tokio::time::timeout(SECOND, &mut waiting).await.is_err());
 
     vm.machine.kill().await;
 
-    let ended = tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    let ended = tokio::time::timeout(WAIT_LIMIT, waiting).await.unwrap();
     assert!(ended.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f73_host_listener_that_never_accepts_stops_neither_guest_nor_others() {
+async fn host_listener_that_never_accepts_stops_neither_guest_nor_others() {
     let folder = tempfile::tempdir().unwrap();
     // A backlog of two, and nobody takes calls from it.
     let listener = socket_with_backlog(&folder.path().join("call-many.vsock_5000"), 2);
@@ -156,7 +156,7 @@ async fn streams_end_when_the_vm_does() {
 
     for stream in [stream.get_mut(), &mut call] {
         let read = stream.read_u8();
-        let result = tokio::time::timeout(PATIENCE, read).await.unwrap();
+        let result = tokio::time::timeout(WAIT_LIMIT, read).await.unwrap();
         result.unwrap_err();
     }
     UnixStream::connect(path).await.unwrap_err();
@@ -193,7 +193,7 @@ async fn machines_side_by_side_do_not_mix_their_streams() {
 
 /// QEMU, vCPUs and all, is stopped again and again while bytes go both ways at once: no notification is lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn f71_streams_go_on_in_a_vm_that_is_paused_and_resumed() {
+async fn streams_go_on_in_a_vm_that_is_paused_and_resumed() {
     const SIZE: usize = 32 << 20;
     let (vm, _call) = serving_vm().await;
     let path = vm.machine.vsock_path();
@@ -235,7 +235,7 @@ async fn f71_streams_go_on_in_a_vm_that_is_paused_and_resumed() {
 
 /// Each of QEMU's writes to the disk's file takes ten minutes, or until whoever holds it up goes.
 #[tokio::test(flavor = "multi_thread")]
-async fn f75_a_slow_disk_does_not_hold_up_streams() {
+async fn a_slow_disk_does_not_hold_up_streams() {
     let disk = |folder: &Path, name: &str, access| {
         let path = folder.join(name);
         std::fs::write(&path, vec![0; 1 << 20]).unwrap();

@@ -7,7 +7,7 @@ use vk_oci::{ImageStore, PullPolicy, PullRequest, StoredImage};
 use super::store::{failed, open, print};
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
-use crate::log::complain;
+use crate::log::print_error;
 use crate::pull_progress::PullProgress;
 use crate::signals;
 
@@ -40,7 +40,7 @@ pub(super) async fn run(host: &HostArgs, args: &PullArgs) -> Status {
     let cancel = match signals::cancel() {
         Ok(cancel) => cancel,
         Err(error) => {
-            complain(&format!("cannot catch signals: {error}"));
+            print_error(&format!("cannot catch signals: {error}"));
             return exit::SYSTEM;
         }
     };

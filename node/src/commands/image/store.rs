@@ -9,7 +9,7 @@ use vk_text::chain;
 
 use crate::cli::HostArgs;
 use crate::exit::{self, Status};
-use crate::log::complain;
+use crate::log::print_error;
 
 /// How much of an image's id people are shown.
 const SHORT_ID: usize = 12;
@@ -21,7 +21,7 @@ pub(super) fn open(host: &HostArgs) -> Result<ImageStore, Status> {
 
 /// Prints what could not be done.
 pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> Status {
-    complain(&chain(error));
+    print_error(&chain(error));
     exit::SYSTEM
 }
 

@@ -16,12 +16,12 @@ pub(crate) const TOKEN: &str = "glcbt-64_00000000000000004018";
 
 /// What a transfer wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct Transcript {
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl Transcript {
     /// The messages, without colours, fields and padding.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.err
@@ -48,10 +48,10 @@ impl Said {
 }
 
 /// Does `work` and collects its output.
-pub(crate) async fn noting<T>(work: impl AsyncFnOnce(&OutputSender) -> T) -> (T, Said) {
+pub(crate) async fn noting<T>(work: impl AsyncFnOnce(&OutputSender) -> T) -> (T, Transcript) {
     let (output, mut read) = output_channel();
     let collect = async {
-        let mut said = Said::default();
+        let mut said = Transcript::default();
         while let Some(note) = read.recv().await {
             let text = note.output.text();
             match note.output {
@@ -96,7 +96,10 @@ pub(crate) fn client(server: &GitLab) -> Client {
 }
 
 /// Uploads `content` as the recordings do.
-pub(crate) async fn upload(server: &GitLab, content: &[u8]) -> (Result<(), UploadError>, Said) {
+pub(crate) async fn upload(
+    server: &GitLab,
+    content: &[u8],
+) -> (Result<(), UploadError>, Transcript) {
     let folder = TempDir::new().unwrap();
     let file = spooled(content, folder.path()).await;
     let client = client(server);
@@ -120,7 +123,7 @@ pub(crate) async fn upload(server: &GitLab, content: &[u8]) -> (Result<(), Uploa
 pub(crate) async fn download(
     server: &GitLab,
     direct: bool,
-) -> (Result<Vec<u8>, DownloadError>, Said) {
+) -> (Result<Vec<u8>, DownloadError>, Transcript) {
     let folder = TempDir::new().unwrap();
     let client = client(server);
     noting(async |output| {

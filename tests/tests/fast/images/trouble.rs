@@ -1,4 +1,4 @@
-//! Pulls that meet trouble, and pulls at the same time.
+//! Pulls that meet failures, and pulls at the same time.
 
 use super::*;
 

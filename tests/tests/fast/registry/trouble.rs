@@ -1,4 +1,4 @@
-//! Trickles, and errors of a moment.
+//! Transfers that are too slow, and temporary errors.
 
 use super::*;
 

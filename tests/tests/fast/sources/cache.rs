@@ -473,7 +473,7 @@ async fn strategy_clone_and_flags_that_change_what_comes_neither_use_nor_keep_an
 /// A submodule at `path/to`, then at `path/to/sub`; the jobs are for the new, the old and the new commit. Here
 /// every tree is new, so none has to be thrown away.
 #[tokio::test]
-async fn f44_a_submodule_that_moved_into_its_own_old_place_breaks_no_later_job() {
+async fn a_submodule_that_moved_into_its_own_old_place_breaks_no_later_job() {
     let server = serve_golden();
     let lib = git(&server.repos().path("lib"), &["rev-parse", "main"], &[]);
     let origin = tempfile::tempdir().unwrap();

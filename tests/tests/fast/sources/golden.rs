@@ -227,7 +227,7 @@ async fn the_depth_limits_history_and_0_does_not() {
 
 /// gitlab-runner, build §3.7.
 #[tokio::test]
-async fn f43_golden_31_submodules_come_at_any_depth() {
+async fn golden_31_submodules_come_at_any_depth() {
     // The helper answers below submodules, too.
     let server = serve_golden();
     let host = server.url();
@@ -312,7 +312,7 @@ async fn golden_32_normal_submodules_are_not_followed_further() {
 }
 
 #[tokio::test]
-async fn f45_submodules_are_not_touched_unless_asked_for() {
+async fn submodules_are_not_touched_unless_asked_for() {
     let server = serve_golden();
     let mut bench = Bench::new();
     let (sources, flags) = (sources(&server.repo_url("web")), Flags::default());

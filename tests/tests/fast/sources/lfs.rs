@@ -173,7 +173,7 @@ async fn nothing_is_done_for_a_repository_without_lfs_files() {
 }
 
 #[tokio::test]
-async fn f47_a_later_job_fetches_only_new_objects() {
+async fn a_later_job_fetches_only_new_objects() {
     let project = Project::new();
     project.run().await.1.unwrap();
     assert_eq!(project.asked(OBJECTS), 2);

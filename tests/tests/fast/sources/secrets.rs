@@ -25,7 +25,7 @@ fn was_told_the_token(server: &GitServer) -> bool {
 }
 
 #[tokio::test]
-async fn f48_the_checkout_holds_neither_token_nor_host() {
+async fn the_checkout_holds_neither_token_nor_host() {
     let server = serve_golden();
     let mut bench = Bench::new();
     let (sources, flags) = (sources(&server.repo_url("web")), Flags::default());
@@ -91,7 +91,7 @@ async fn the_token_is_in_no_argument_environment_or_file() {
 }
 
 #[tokio::test]
-async fn f48_a_redirect_to_another_host_does_not_get_the_token() {
+async fn a_redirect_to_another_host_does_not_get_the_token() {
     let server = serve_golden();
     let other = serve_golden();
     let mut bench = Bench::new();
@@ -107,7 +107,7 @@ async fn f48_a_redirect_to_another_host_does_not_get_the_token() {
 }
 
 #[tokio::test]
-async fn f48_a_redirect_after_the_challenge_does_not_carry_the_token() {
+async fn a_redirect_after_the_challenge_does_not_carry_the_token() {
     let server = serve_golden();
     let other = serve_golden();
     let mut bench = Bench::new();
@@ -163,7 +163,7 @@ async fn a_submodule_on_another_host_does_not_get_the_token() {
 }
 
 #[test]
-fn f49_f59_the_user_s_settings_and_environment_are_not_used() {
+fn settings_and_environment_of_the_user_are_not_used() {
     let server = serve_golden();
     let evil = tempfile::tempdir().unwrap();
     let marker = evil.path().join("marker");
@@ -231,7 +231,7 @@ fn f49_f59_the_user_s_settings_and_environment_are_not_used() {
 }
 
 #[tokio::test]
-#[ignore = "the other half of `f49_f59_the_user_s_settings_and_environment_are_not_used`"]
+#[ignore = "the other half of `settings_and_environment_of_the_user_are_not_used`"]
 async fn checkout_under_odd_settings() {
     let Some(work) = std::env::var_os("VK_TEST_WORK") else {
         return; // Run by itself.

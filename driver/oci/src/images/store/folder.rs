@@ -17,7 +17,7 @@ pub(crate) struct Store {
     root: PathBuf,
 }
 
-/// The right to pull one image: nobody else does while this lives.
+/// The right to pull one image, held by one process at a time.
 #[derive(Debug)]
 pub(crate) struct PullLock {
     _file: File,
@@ -158,7 +158,7 @@ impl Store {
             };
             let Some(record) = record else {
                 tracing::warn!("the image in {} is damaged", folder.display());
-                // Nobody reads it again, unless somebody uses it, or reads it just now, too.
+                // It is not read again, unless it is in use, or read elsewhere right now.
                 if try_lock(&lock, &folder)? && is_still(&lock, &folder)? {
                     self.discard(key)?;
                 }
@@ -176,7 +176,7 @@ impl Store {
     }
 
     /// The right to pull an image from `repository`, if nobody else has it. Other repositories have locks of their
-    /// own, even for the same image: a registry that is slow, or means to be, keeps nobody waiting but its own users.
+    /// own, even for the same image: a slow registry, on purpose or not, delays its own users only.
     pub(crate) fn try_pull_lock(
         &self,
         key: &Key,
@@ -251,7 +251,7 @@ impl Store {
         let content = serde_json::to_vec_pretty(&record)
             .map_err(|error| failed("write", &path)(error.into()))?;
         write_whole(&path, &made.join("record"), &content)?;
-        // Held before anybody can see it, so that nobody collects it.
+        // Locked before it is visible, so that it is not collected.
         let lock = File::open(&made).map_err(failed("open", &made))?;
         lock.lock_shared().map_err(failed("lock", &made))?;
         let _guard = self.publish_lock(key)?;

@@ -219,7 +219,7 @@ mod tests {
 
     /// gitlab-runner, wire §1.8.7.
     #[test]
-    fn f40_file_variables_give_their_path_and_raw_stops_all_expansion() {
+    fn file_variables_give_their_path_and_raw_stops_all_expansion() {
         let value = "a$b${c}$$";
         let expanded = Variables::new(vec![
             variable("b", "B"),
