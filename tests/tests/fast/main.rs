@@ -9,4 +9,5 @@ mod fuzz_corpus;
 mod image_command;
 mod images;
 mod registry;
+mod side_by_side;
 mod sources;
