@@ -10,4 +10,5 @@ mod image_command;
 mod images;
 mod registry;
 mod rooms;
+mod side_by_side;
 mod sources;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod kit;
+pub(crate) mod kit;
 
 mod bounds;
 mod cache;
