@@ -225,6 +225,7 @@ impl Reply {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers write `5`, not `&5`")]
     pub(crate) fn header(mut self, name: &str, value: impl ToString) -> Self {
         self.headers.push((name.to_owned(), value.to_string()));
         self

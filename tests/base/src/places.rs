@@ -3,7 +3,11 @@
 //!
 //! A place is a locked file beside the test programs, so a test that dies leaves its place to others.
 
-#![expect(clippy::expect_used, reason = "a test kit fails by panicking")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test kit fails by panicking"
+)]
 
 use std::cell::RefCell;
 use std::fs::{self, File, TryLockError};

@@ -1,5 +1,12 @@
 //! Tests that boot no VM.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
+
 mod artifacts;
 mod artifacts_cases;
 mod bad_input;

@@ -1,5 +1,12 @@
 //! Tests that boot VMs.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
+
 mod artifact_jobs;
 mod artifacts;
 mod artifacts_cases;
