@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWrite;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use vk_hub_proto::job::{ArtifactOutcome, ArtifactResult, Failure, JobResult};
 use vk_trace::{OutputReceiver, StampedOutput, output_channel};
 
@@ -37,8 +37,8 @@ const NEWS: Duration = Duration::from_secs(1);
 /// How long an aborted stage may take to release what it holds.
 const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Runs `job` on `host` to its end and answers how it ended. The VM is gone when this returns; so it is when the future is
-/// dropped, soon.
+/// Runs `job` on `host` to its end and answers how it ended. The VM is gone when this returns. Dropping the future ends the
+/// stage that runs and the VM moments later, without the end of the trace.
 ///
 /// `trace` takes the trace as GitLab is to hold it, masked and cut at its limit; a slow reader of it slows the job. Any number
 /// of jobs may run side by side in one process; they share the host's images, sources and caches. Must be called within a
@@ -112,6 +112,16 @@ struct RunningStage {
     output: OutputReceiver,
     stop: watch::Sender<Option<StopMode>>,
     task: JoinHandle<StageEnd>,
+    _end: EndWithJob,
+}
+
+/// Ends a stage's task, and with it what the task holds, when the job is dropped.
+struct EndWithJob(AbortHandle);
+
+impl Drop for EndWithJob {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A failure that may turn out to be the VM's end.
@@ -238,6 +248,7 @@ impl Runner<'_> {
             stage,
             output,
             stop,
+            _end: EndWithJob(task.abort_handle()),
             task,
         });
     }

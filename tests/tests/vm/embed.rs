@@ -1,10 +1,13 @@
 //! `examples/embed.rs`: the driver in somebody else's executor, with jobs side by side in one process.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::Notify;
+use vk_driver::{Cancel, Host, Job, JobEvent, Stage, VmSize, run, spec};
 use vk_test_base::places;
 use vk_tests::vk::images;
 
@@ -66,6 +69,64 @@ fn jobs_of_another_executor_run_side_by_side_and_are_cancelled() {
         let size = format!("{number}: GuestStarted(VmSize {{ cpus: 1, memory_mib: 512,");
         assert!(events.contains(&size), "{events}");
     }
+    let runs = std::fs::read_dir(state.path().join("runs")).unwrap();
+    assert_eq!(runs.count(), 0, "run folders stay");
+}
+
+/// Whether a process names `folder` on its command line.
+fn is_used(folder: &Path) -> bool {
+    let folder = folder.to_str().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).contains(folder))
+}
+
+/// An embedder may drop a job as any other future.
+#[test]
+fn a_job_that_is_dropped_leaves_no_vm() {
+    places::one();
+    let state = tempfile::tempdir().unwrap();
+    let host = Host::builder(state.path(), images()).build();
+    let spec = spec::CiJob {
+        variables: vec![spec::Variable {
+            key: "GIT_STRATEGY".into(),
+            value: "none".into(),
+            ..spec::Variable::default()
+        }],
+        steps: vec![spec::Step {
+            name: "script".into(),
+            script: vec!["sleep 600".into()],
+            ..spec::Step::default()
+        }],
+        ..spec::CiJob::default()
+    };
+    let job = Job::new(spec).size(VmSize::new(1, 512));
+    let at_work = Notify::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut trace = tokio::io::sink();
+        let mut observer = |event| {
+            if matches!(event, JobEvent::StageStarted(Stage::Step(_))) {
+                at_work.notify_one();
+            }
+        };
+        let cancel = Cancel::new();
+        tokio::select! {
+            result = run(&host, job, &mut trace, &cancel, &mut observer) => panic!("{result:?}"),
+            () = at_work.notified() => {}
+        }
+        assert!(is_used(state.path()), "there is no VM to begin with");
+        let dropped = Instant::now();
+        while is_used(state.path()) {
+            assert!(
+                dropped.elapsed() < Duration::from_secs(20),
+                "the VM lives on"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    drop(runtime);
     let runs = std::fs::read_dir(state.path().join("runs")).unwrap();
     assert_eq!(runs.count(), 0, "run folders stay");
 }
