@@ -8,8 +8,9 @@ use tracing_subscriber::EnvFilter;
 pub(crate) fn init(verbose: u8) {
     let level = match verbose {
         0 => "warn",
-        1 => "vk=info,vk_driver=info,warn",
-        _ => "vk=debug,vk_driver=debug,info",
+        // Targets that begin with it: the crates of the driver, too.
+        1 => "vk=info,warn",
+        _ => "vk=debug,info",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()

@@ -201,7 +201,8 @@ fn trace_config(
     flags: &FeatureFlags,
     mut secrets: Vec<String>,
 ) -> TraceConfig {
-    secrets.extend_from_slice(&options.secrets);
+    let of_embedder = options.secrets.iter();
+    secrets.extend(of_embedder.map(|secret| secret.expose().to_owned()));
     TraceConfig {
         secrets,
         token_prefixes: job.trace.mask_prefixes.clone(),
@@ -251,6 +252,36 @@ mod tests {
         let host = Host::builder("/nowhere", "/nowhere").build();
         let context = JobContext::new(&host, Job::new(job));
         context.ok().unwrap().plan()
+    }
+
+    #[test]
+    fn what_the_embedder_decides_counts_before_what_the_job_says() {
+        let host = Host::builder("/nowhere", "/nowhere").build();
+        let spec = testing::with_variables(testing::variables(&[("MICROVM_MEM", "1G")]));
+        let job = Job::new(spec)
+            .size(VmSize::new(3, 700).with_scratch(1 << 30))
+            .secrets(["of the embedder"])
+            .timestamps(false);
+        assert!(!format!("{job:?}").contains("of the embedder"));
+
+        let context = JobContext::new(&host, job).ok().unwrap();
+
+        let size = context.size().unwrap();
+        assert_eq!((size.cpus, size.memory_mib), (3, 700));
+        assert_eq!(size.scratch_bytes, 1 << 30);
+        let trace = context.trace_config();
+        assert!(
+            trace
+                .secrets
+                .iter()
+                .any(|secret| secret == "of the embedder")
+        );
+        assert!(!trace.timestamps);
+
+        let too_small = Job::new(testing::job()).size(VmSize::new(1, 64));
+        let context = JobContext::new(&host, too_small).ok().unwrap();
+        let failure = context.size().unwrap_err();
+        assert_eq!(failure.class, Failure::Configuration);
     }
 
     fn cache(paths: &[&str], untracked: bool, when: When) -> Cache {

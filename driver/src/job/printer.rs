@@ -246,6 +246,33 @@ mod tests {
         );
     }
 
+    /// However late the loop comes to it.
+    #[test]
+    fn output_carries_the_moment_in_which_this_host_had_it() {
+        let mut stamped = printer(true, false);
+        stamped.begin(&Stage::PrepareScript);
+        stamped.output(&StampedOutput {
+            at: SystemTime::UNIX_EPOCH,
+            output: Output::Stdout("late\n".into()),
+        });
+        let text = printed(&mut stamped);
+        assert!(
+            text.contains("1970-01-01T00:00:00.000000Z 01O late\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_message_hides_what_the_job_asked_to_hide() {
+        let mut printer = printer(false, false);
+        printer.begin(&Stage::PrepareScript);
+        printer.output(&StampedOutput {
+            at: SystemTime::now(),
+            output: Output::Stdout("::add-mask::v4lue-made\n".into()),
+        });
+        assert_eq!(printer.masked("v4lue-made, hunter22"), "[MASKED], [MASKED]");
+    }
+
     /// gitlab-runner, build §1.9.3.
     #[test]
     fn a_gitlab_without_sections_gets_titles_alone() {

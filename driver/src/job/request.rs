@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vk_hub_proto::job::CiJob;
+use vk_hub_proto::job::{CiJob, Secret};
 use vk_transfer::{ArtifactStore, CacheStore};
 
 use super::variables::Slot;
@@ -28,32 +28,17 @@ pub struct Job {
 }
 
 /// What the embedder decides.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct JobOptions {
     pub(super) slot: Slot,
     pub(super) size: Option<VmSize>,
-    pub(super) secrets: Vec<String>,
+    pub(super) secrets: Vec<Secret>,
     pub(super) timestamps: Option<bool>,
     pub(super) local_repo: Option<PathBuf>,
     pub(super) notices: Vec<String>,
     pub(super) artifacts_dir: Option<PathBuf>,
     pub(super) artifacts: Option<Arc<dyn ArtifactStore>>,
     pub(super) caches: Option<Arc<dyn CacheStore>>,
-}
-
-impl std::fmt::Debug for JobOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JobOptions")
-            .field("slot", &self.slot)
-            .field("size", &self.size)
-            .field("secrets", &self.secrets.len())
-            .field("timestamps", &self.timestamps)
-            .field("local_repo", &self.local_repo)
-            .field("artifacts_dir", &self.artifacts_dir)
-            .field("artifacts", &self.artifacts)
-            .field("caches", &self.caches)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Job {
@@ -84,7 +69,7 @@ impl Job {
     }
 
     /// Values to hide in the trace, beside those that the spec names.
-    pub fn secrets(mut self, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn secrets(mut self, values: impl IntoIterator<Item = impl Into<Secret>>) -> Self {
         self.options
             .secrets
             .extend(values.into_iter().map(Into::into));

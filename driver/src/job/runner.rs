@@ -1,6 +1,6 @@
-//! The loop around the stage machine: clocks, channels, the trace's writer (gitlab-runner, build §1.1).
+//! The loop around the order of stages: clocks, channels, the trace's writer (gitlab-runner, build §1.1).
 //!
-//! One task owns the machine, the trace and its writer. A stage runs as a task of its own and sends what it reads
+//! One task owns the order of stages, the trace and its writer. A stage runs as a task of its own and sends what it reads
 //! over a bounded channel, which is read only while little of the trace waits to be written: a slow reader of the
 //! trace slows the script, never vk. Cancels and deadlines are handled all the while.
 
@@ -16,7 +16,7 @@ use vk_trace::{OutputReceiver, StampedOutput, output_channel};
 use super::cancel::{Cancel, CancelMode, CancelRequests};
 use super::context::{JobContext, Refused, refused};
 use super::event::{JobEvent, JobObserver};
-use super::order::{Effect, Event, JobEnd, JobMachine, Notice, StageFailure, StopMode};
+use super::order::{Effect, Event, JobEnd, Notice, StageFailure, StageOrder, StopMode};
 use super::printer::Printer;
 use super::request::Job;
 use super::session::Prepared;
@@ -60,7 +60,7 @@ pub async fn run(
     printer.header(&context);
     let mut runner = Runner {
         began: Instant::now(),
-        machine: JobMachine::new(context.plan()),
+        order: StageOrder::new(context.plan()),
         artifacts: vec![ArtifactOutcome::Skipped; context.job.artifacts.len()],
         context,
         writer: TraceWriter::new(printer, trace),
@@ -73,7 +73,7 @@ pub async fn run(
         end: None,
         meter,
     };
-    let effects = runner.machine.start(runner.began.elapsed());
+    let effects = runner.order.start(runner.began.elapsed());
     runner.apply(effects);
     runner.drive().await;
     runner.finish().await
@@ -133,7 +133,7 @@ struct PendingFailure {
 struct Runner<'a> {
     began: Instant,
     context: Arc<JobContext>,
-    machine: JobMachine,
+    order: StageOrder,
     writer: TraceWriter<'a>,
     /// What the stages so far have made. The guest in it ends with the job.
     prepared: Prepared,
@@ -182,7 +182,7 @@ impl Runner<'_> {
     async fn wake(&mut self) -> WakeReason {
         // A deadline beyond what the clock can tell never comes.
         let deadline = self
-            .machine
+            .order
             .next_deadline()
             .and_then(|due| self.began.checked_add(due));
         let pending_until = self.pending_failure.as_ref().map(|pending| pending.until);
@@ -208,7 +208,7 @@ impl Runner<'_> {
     }
 
     fn event(&mut self, event: Event) {
-        let effects = self.machine.handle(self.began.elapsed(), event);
+        let effects = self.order.handle(self.began.elapsed(), event);
         self.apply(effects);
     }
 
@@ -237,8 +237,8 @@ impl Runner<'_> {
         let (sender, output) = output_channel();
         let (stop, stopped) = watch::channel(None);
         let moment = Moment {
-            status: self.machine.status(),
-            attempt: self.machine.attempt(),
+            status: self.order.status(),
+            attempt: self.order.attempt(),
         };
         let io = StageIo::new(sender, stopped);
         let context = Arc::clone(&self.context);

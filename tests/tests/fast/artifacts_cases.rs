@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use vk_archive::{Event, Format, Level, Request, Selection, WriteError, select, write};
 use vk_gitlab::response::parse;
 use vk_gitlab::translate::{Options, translate};
+use vk_http::Proxies;
 use vk_tests::gitlab::GitLab;
 use vk_trace::output_channel;
 use vk_transfer::Spool;
@@ -152,7 +153,7 @@ async fn odd_names_stay_within_the_forms_header() {
     let server = GitLab::start();
     server.add_job(7, "token");
     let folder = TempDir::new().unwrap();
-    let client = Client::new(&server.url(), None).unwrap();
+    let client = Client::new(&server.url(), None, &Proxies::default(), "vk 0 linux/amd64").unwrap();
     for name in odd_names() {
         let mut spool = Spool::create(folder.path()).unwrap();
         spool.write(b"content").await.unwrap();

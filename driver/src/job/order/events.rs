@@ -21,7 +21,7 @@ pub(in crate::job) enum Event {
     Cancel(CancelMode),
     /// The VM is gone; the text says how.
     MachineLost(String),
-    /// Nothing but time went by; due at [`JobMachine::next_deadline`].
+    /// Nothing but time went by; due at [`StageOrder::next_deadline`].
     Tick,
 }
 

@@ -18,7 +18,7 @@ mod stages;
 
 pub(super) use events::{Effect, Event, JobEnd, Notice, STOP_GRACE, StopMode};
 pub(super) use failure::StageFailure;
-pub(super) use stages::JobMachine;
+pub(super) use stages::StageOrder;
 
 #[cfg(test)]
 pub(super) mod tests;

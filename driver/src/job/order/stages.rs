@@ -79,7 +79,7 @@ enum State {
 
 /// The stage machine of one job. See the module's text.
 #[derive(Debug)]
-pub(in crate::job) struct JobMachine {
+pub(in crate::job) struct StageOrder {
     plan: Plan,
     todo: VecDeque<Slot>,
     state: State,
@@ -96,7 +96,7 @@ pub(in crate::job) struct JobMachine {
     after_deadline: Option<Duration>,
 }
 
-impl JobMachine {
+impl StageOrder {
     /// A machine for the job that `plan` describes.
     #[must_use]
     pub(in crate::job) fn new(plan: Plan) -> Self {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use vk_hub_proto::job::variables::Variables;
 use vk_hub_proto::job::{Failure, Variable};
 
-use super::{Effect, Event, JobEnd, JobMachine, Notice, STOP_GRACE, StageFailure, StopMode};
+use super::{Effect, Event, JobEnd, Notice, STOP_GRACE, StageFailure, StageOrder, StopMode};
 use crate::job::cancel::CancelMode;
 use crate::job::plan::{Cases, Plan};
 use crate::job::stage::Stage;
@@ -70,7 +70,7 @@ fn clone_failure() -> StageFailure {
 
 /// Drives a machine, one stage after the other, on virtual time.
 struct Drive {
-    machine: JobMachine,
+    machine: StageOrder,
     now: Duration,
     stages: Vec<String>,
     warnings: Vec<String>,
@@ -81,7 +81,7 @@ struct Drive {
 impl Drive {
     fn new(plan: Plan) -> Self {
         let mut drive = Self {
-            machine: JobMachine::new(plan),
+            machine: StageOrder::new(plan),
             now: Duration::ZERO,
             stages: Vec::new(),
             warnings: Vec::new(),
@@ -626,7 +626,7 @@ proptest! {
         let variables =
             limit.map_or_else(Variables::default, |secs| script_limit(Duration::from_secs(secs)));
         let mut machine =
-            JobMachine::new(Plan { get_sources_attempts: attempts, variables, ..plan() });
+            StageOrder::new(Plan { get_sources_attempts: attempts, variables, ..plan() });
         let mut now = Duration::ZERO;
         let mut running: Option<Stage> = None;
         let mut ends = 0;

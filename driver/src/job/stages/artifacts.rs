@@ -66,11 +66,11 @@ async fn one_download(
     }
 }
 
-/// Packs and uploads the job's artifacts for the case that the steps ended in `success`.
+/// Packs and uploads the artifacts that `stage` is for.
 pub(super) async fn upload(
     context: &JobContext,
     session: &Session,
-    success: bool,
+    stage: &Stage,
     moment: Moment,
     io: StageIo,
 ) -> StageEnd {
@@ -80,15 +80,10 @@ pub(super) async fn upload(
         io.output.send(Output::Warning(text.to_owned())).await;
         return Ok(()).into();
     }
-    let stage = if success {
-        Stage::UploadArtifactsOnSuccess
-    } else {
-        Stage::UploadArtifactsOnFailure
-    };
     let mut outcomes = Vec::new();
     let ended = &mut outcomes;
     let result = transferring(context, session, moment, io, |transfer| async move {
-        for position in uploads_of(&stage, &context.job) {
+        for position in uploads_of(stage, &context.job) {
             let Some(artifact) = context.job.artifacts.get(position) else {
                 continue;
             };

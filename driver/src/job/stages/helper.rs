@@ -95,16 +95,10 @@ impl HelperEnvironment {
 
     /// The compression level that variable `name` asks for (gitlab-runner, wire §3.4).
     pub(super) async fn compression(&self, name: &str, output: &OutputSender) -> Compression {
-        match self.value(name) {
-            "fastest" => Compression::Fastest,
-            "fast" => Compression::Fast,
-            "" | "default" => Compression::Default,
-            "slow" => Compression::Slow,
-            "slowest" => Compression::Slowest,
-            other => {
-                let text =
-                    format!("compression level {other:?} is invalid, falling back to default");
-                output.warning(&text).await;
+        match Compression::parse(self.value(name)) {
+            Ok(level) => level,
+            Err(unknown) => {
+                output.warning(&unknown.to_string()).await;
                 Compression::Default
             }
         }

@@ -104,11 +104,8 @@ async fn in_session(
         Stage::ArchiveCacheOnFailure => cache::save(context, session, false, moment, io)
             .await
             .into(),
-        Stage::UploadArtifactsOnSuccess => {
-            artifacts::upload(context, session, true, moment, io).await
-        }
-        Stage::UploadArtifactsOnFailure => {
-            artifacts::upload(context, session, false, moment, io).await
+        Stage::UploadArtifactsOnSuccess | Stage::UploadArtifactsOnFailure => {
+            artifacts::upload(context, session, stage, moment, io).await
         }
         Stage::PrepareExecutor
         | Stage::PrepareScript

@@ -117,22 +117,12 @@ pub(super) struct Reply {
 
 impl GitLab {
     /// A client of the server at `server_url`, whose certificate is checked with the host's roots and those of
-    /// `ca_pem`.
+    /// `ca_pem`. It is reached through `proxies`, unless it is on this host; `user_agent` is how the client calls itself.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
-    pub fn new(server_url: &str, ca_pem: Option<&str>) -> Result<Self, ClientError> {
-        let agent = concat!("vk ", env!("CARGO_PKG_VERSION"), " linux/amd64");
-        Self::through(server_url, ca_pem, &Proxies::default(), agent)
-    }
-
-    /// As [`GitLab::new`], through `proxies`; `user_agent` is how it calls itself.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`].
-    pub fn through(
+    pub fn new(
         server_url: &str,
         ca_pem: Option<&str>,
         proxies: &Proxies,
@@ -371,9 +361,14 @@ mod tests {
     #[test]
     fn certificates_that_are_none_are_named() {
         let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let error = GitLab::new("https://gitlab.example.com", Some(bad))
-            .err()
-            .unwrap();
+        let error = GitLab::new(
+            "https://gitlab.example.com",
+            Some(bad),
+            &Proxies::default(),
+            "vk",
+        )
+        .err()
+        .unwrap();
         assert!(matches!(error, ClientError::Certificates(_)), "{error}");
     }
 

@@ -77,7 +77,7 @@ impl GitLabArtifacts {
         let ca_pem = self.ca_pem.as_deref();
         self.client
             .get_or_try_init(async || {
-                GitLab::through(&self.server_url, ca_pem, &self.proxies, &self.user_agent)
+                GitLab::new(&self.server_url, ca_pem, &self.proxies, &self.user_agent)
             })
             .await
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+use vk_http::Proxies;
 use vk_tests::gitlab::GitLab;
 use vk_trace::{Output, OutputSender, output_channel};
 use vk_transfer::{Download, DownloadError, GitLab as Client, Upload, UploadError};
@@ -92,7 +93,13 @@ pub(crate) fn tls_server() -> GitLab {
 }
 
 pub(crate) fn client(server: &GitLab) -> Client {
-    Client::new(&server.url(), Some(server.ca_pem())).unwrap()
+    Client::new(
+        &server.url(),
+        Some(server.ca_pem()),
+        &Proxies::default(),
+        "vk 0 linux/amd64",
+    )
+    .unwrap()
 }
 
 /// Uploads `content` as the recordings do.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
+use vk_http::Proxies;
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::noise::noise;
 use vk_transfer::{GitLab as Client, Upload, UploadError};
@@ -43,7 +44,7 @@ async fn an_archive_arrives_whole_over_tls_with_what_the_job_says_of_it() {
 #[tokio::test]
 async fn a_server_whose_certificate_nobody_knows_gets_nothing() {
     let server = tls_server();
-    let client = Client::new(&server.url(), None).unwrap();
+    let client = Client::new(&server.url(), None, &Proxies::default(), "vk 0 linux/amd64").unwrap();
     let folder = TempDir::new().unwrap();
     let file = spooled(b"x", folder.path()).await;
     let (result, said) = noting(async |notes| {
@@ -313,7 +314,7 @@ async fn progress_is_told_when_it_is_asked_for() {
     );
     let folder = TempDir::new().unwrap();
     let file = spooled(&noise(2 << 20), folder.path()).await;
-    let client = Client::new(&server.url(), None).unwrap();
+    let client = Client::new(&server.url(), None, &Proxies::default(), "vk 0 linux/amd64").unwrap();
 
     let (result, said) = noting(async |notes| {
         let upload = Upload {
