@@ -1,15 +1,22 @@
 //! `examples/embed.rs`: the driver in somebody else's executor, with jobs side by side in one process.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::Notify;
-use vk_driver::{Cancel, Host, Job, JobEvent, Stage, VmSize, run, spec};
+use vk_driver::{ArtifactStore, CacheStore, Cancel, Host, Job, JobEvent, Stage, VmSize, run, spec};
 use vk_test_base::places;
 use vk_tests::vk::images;
+use vk_trace::OutputSender;
+use vk_transfer::{
+    BoxFuture, CacheArchive, CacheError, Download, DownloadError, ProgressReporting, Spool,
+    Spooled, Stored, Upload, UploadError,
+};
 
 /// The example, which cargo builds beside the test programs.
 fn embed() -> PathBuf {
@@ -73,6 +80,23 @@ fn jobs_of_another_executor_run_side_by_side_and_are_cancelled() {
     assert_eq!(runs.count(), 0, "run folders stay");
 }
 
+/// A job of one script, without sources.
+fn script(line: &str) -> spec::CiJob {
+    spec::CiJob {
+        variables: vec![spec::Variable {
+            key: "GIT_STRATEGY".into(),
+            value: "none".into(),
+            ..spec::Variable::default()
+        }],
+        steps: vec![spec::Step {
+            name: "script".into(),
+            script: vec![line.into()],
+            ..spec::Step::default()
+        }],
+        ..spec::CiJob::default()
+    }
+}
+
 /// Whether a process names `folder` on its command line.
 fn is_used(folder: &Path) -> bool {
     let folder = folder.to_str().unwrap();
@@ -88,20 +112,7 @@ fn a_job_that_is_dropped_leaves_no_vm() {
     places::one();
     let state = tempfile::tempdir().unwrap();
     let host = Host::builder(state.path(), images()).build();
-    let spec = spec::CiJob {
-        variables: vec![spec::Variable {
-            key: "GIT_STRATEGY".into(),
-            value: "none".into(),
-            ..spec::Variable::default()
-        }],
-        steps: vec![spec::Step {
-            name: "script".into(),
-            script: vec!["sleep 600".into()],
-            ..spec::Step::default()
-        }],
-        ..spec::CiJob::default()
-    };
-    let job = Job::new(spec).size(VmSize::new(1, 512));
+    let job = Job::new(script("sleep 600")).size(VmSize::new(1, 512));
     let at_work = Notify::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -129,4 +140,146 @@ fn a_job_that_is_dropped_leaves_no_vm() {
     drop(runtime);
     let runs = std::fs::read_dir(state.path().join("runs")).unwrap();
     assert_eq!(runs.count(), 0, "run folders stay");
+}
+
+/// Keeps archives in memory, by name.
+#[derive(Debug, Default)]
+struct InMemory(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl InMemory {
+    fn keep(&self, name: &str, archive: &Spooled) {
+        let bytes = std::fs::read(archive.path()).unwrap();
+        self.0.lock().unwrap().insert(name.to_owned(), bytes);
+    }
+
+    /// The archive of that name as a file in `folder`.
+    async fn give(&self, name: &str, folder: &Path) -> Option<Spooled> {
+        let bytes = self.0.lock().unwrap().get(name).cloned()?;
+        let mut spool = Spool::create(folder).unwrap();
+        spool.write(&bytes).await.unwrap();
+        Some(spool.finish().await.unwrap())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap().keys().cloned().collect()
+    }
+}
+
+impl ArtifactStore for InMemory {
+    fn upload<'a>(
+        &'a self,
+        upload: Upload<'a>,
+        output: &'a OutputSender,
+    ) -> BoxFuture<'a, Result<(), UploadError>> {
+        Box::pin(async move {
+            output.info("kept in memory").await;
+            self.keep(&upload.job_id.to_string(), upload.file);
+            Ok(())
+        })
+    }
+
+    fn download<'a>(
+        &'a self,
+        download: Download<'a>,
+        _: &'a OutputSender,
+    ) -> BoxFuture<'a, Result<Spooled, DownloadError>> {
+        Box::pin(async move {
+            let name = download.job_id.to_string();
+            let found = self.give(&name, download.folder).await;
+            found.ok_or(DownloadError::NotFound)
+        })
+    }
+}
+
+impl CacheStore for InMemory {
+    fn remote_name(&self) -> Option<String> {
+        Some("memory".to_owned())
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        key: &'a str,
+        spool: &'a Path,
+        _: ProgressReporting<'a>,
+    ) -> BoxFuture<'a, Result<Option<CacheArchive>, CacheError>> {
+        Box::pin(async move {
+            let Some(found) = self.give(key, spool).await else {
+                return Ok(None);
+            };
+            // Open, it outlives its name.
+            Ok(Some(found.open().await.unwrap().into()))
+        })
+    }
+
+    fn store<'a>(
+        &'a self,
+        key: &'a str,
+        archive: Spooled,
+        _: ProgressReporting<'a>,
+    ) -> BoxFuture<'a, Result<Stored, CacheError>> {
+        Box::pin(async move {
+            self.keep(key, &archive);
+            Ok(Stored::Written)
+        })
+    }
+}
+
+/// Two jobs of an embedder's: what the first one leaves, the second one finds.
+#[test]
+fn artifacts_and_caches_go_to_the_stores_of_the_embedder() {
+    places::one();
+    let state = tempfile::tempdir().unwrap();
+    let host = Host::builder(state.path(), images()).build();
+    let (artifacts, caches) = (Arc::new(InMemory::default()), Arc::new(InMemory::default()));
+    let run_job = |spec: spec::CiJob| {
+        let job = Job::new(spec)
+            .size(VmSize::new(1, 512))
+            .artifacts(artifacts.clone())
+            .caches(caches.clone());
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let mut trace = Vec::new();
+            let result = run(&host, job, &mut trace, &Cancel::new(), &mut ()).await;
+            (result, String::from_utf8(trace).unwrap())
+        })
+    };
+    let cache = spec::Cache {
+        key: "k".into(),
+        raw_key: "k".into(),
+        paths: vec!["kept".into()],
+        ..spec::Cache::default()
+    };
+    let mut first = script("echo artifact > made; echo cache > kept");
+    first.job.id = 7;
+    first.caches = vec![cache.clone()];
+    first.artifacts = vec![spec::Artifact {
+        paths: vec!["made".into()],
+        ..spec::Artifact::default()
+    }];
+
+    let (result, trace) = run_job(first);
+
+    assert_eq!(result.failure, None, "{trace}");
+    assert_eq!(result.artifacts[0].outcome, spec::ArtifactOutcome::Uploaded);
+    assert!(trace.contains("kept in memory"), "{trace}");
+    assert!(trace.contains("Uploading cache to memory"), "{trace}");
+    assert_eq!(
+        (artifacts.names(), caches.names()),
+        (vec!["7".into()], vec!["k".into()])
+    );
+
+    let mut second = script("cat made kept");
+    second.caches = vec![cache];
+    second.dependencies = vec![spec::Dependency {
+        id: 7,
+        name: "first".into(),
+        filename: "artifacts.zip".into(),
+        ..spec::Dependency::default()
+    }];
+    let (result, trace) = run_job(second);
+    assert_eq!(result.failure, None, "{trace}");
+    assert!(
+        trace.contains("artifact\n") && trace.contains("cache\n"),
+        "{trace}"
+    );
 }
