@@ -11,11 +11,7 @@ use vk_driver::{Cancel, CancelMode, Host, Job, JobEvent, JobResult, Slot, VmSize
 
 /// A job without sources: a small VM, and a place of its own among the jobs of this host.
 fn job(number: u32, script: String) -> Job {
-    let no_sources = spec::Variable {
-        key: "GIT_STRATEGY".into(),
-        value: "none".into(),
-        ..spec::Variable::default()
-    };
+    let no_sources = spec::Variable::public("GIT_STRATEGY", "none");
     let step = spec::Step {
         name: "script".into(),
         script: vec![script],

@@ -76,17 +76,14 @@ impl SizeRequest {
     ///
     /// [`TooSmall`] for less memory than a guest starts with.
     pub fn within(self, limits: HostLimits) -> Result<VmSize, TooSmall> {
-        if let Some(asked) = self.memory_mib
-            && asked < MIN_MEMORY_MIB
-        {
-            return Err(TooSmall { asked });
-        }
         let cpus = self.cpus.unwrap_or(DEFAULT_CPUS);
         let memory_mib = self.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
-        Ok(VmSize::new(
-            cpus.clamp(1, limits.cpus.max(1)),
-            memory_mib.min(limits.memory_mib),
-        ))
+        let asked = VmSize::new(cpus, memory_mib).checked()?;
+        Ok(VmSize {
+            cpus: asked.cpus.clamp(1, limits.cpus.max(1)),
+            memory_mib: asked.memory_mib.min(limits.memory_mib),
+            ..asked
+        })
     }
 }
 

@@ -2,14 +2,9 @@
 
 use vk_hub_proto::job::{CiJob, JobInfo, RefType, Sources, Step, TraceOptions, Variable};
 
-/// A variable that is neither file nor masked nor raw.
+/// Short for [`Variable::public`].
 pub(crate) fn variable(key: &str, value: &str) -> Variable {
-    Variable {
-        key: key.into(),
-        value: value.into(),
-        public: true,
-        ..Variable::default()
-    }
+    Variable::public(key, value)
 }
 
 pub(crate) fn variables(pairs: &[(&str, &str)]) -> Vec<Variable> {

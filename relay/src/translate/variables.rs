@@ -25,7 +25,7 @@ pub(super) fn variable(variable: response::Variable) -> Variable {
 pub(super) fn variables(own: Vec<response::Variable>, options: &Options) -> Vec<Variable> {
     let mut list = Vec::with_capacity(own.len() + options.variables.len() + 4);
     if let Some(short_token) = &options.runner.short_token {
-        list.push(public("CI_RUNNER_SHORT_TOKEN", short_token));
+        list.push(Variable::public("CI_RUNNER_SHORT_TOKEN", short_token));
     }
     list.extend(own.into_iter().map(variable));
     for (key, value) in &options.variables {
@@ -35,7 +35,7 @@ pub(super) fn variables(own: Vec<response::Variable>, options: &Options) -> Vec<
                 value: value.clone(),
                 ..replaced.clone()
             },
-            None => public(key, value),
+            None => Variable::public(key, value),
         };
         list.push(replacement);
     }
@@ -46,20 +46,11 @@ pub(super) fn variables(own: Vec<response::Variable>, options: &Options) -> Vec<
         ..
     } = &options.runner;
     list.extend([
-        public("CI_RUNNER_VERSION", version),
-        public("CI_RUNNER_REVISION", revision),
-        public("CI_RUNNER_EXECUTABLE_ARCH", executable_arch),
+        Variable::public("CI_RUNNER_VERSION", version),
+        Variable::public("CI_RUNNER_REVISION", revision),
+        Variable::public("CI_RUNNER_EXECUTABLE_ARCH", executable_arch),
     ]);
     list
-}
-
-fn public(key: &str, value: &str) -> Variable {
-    Variable {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        public: true,
-        ..Variable::default()
-    }
 }
 
 /// Refuses what no script can hold.

@@ -41,15 +41,6 @@ fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-fn public(key: &str, value: &str) -> Variable {
-    Variable {
-        key: key.into(),
-        value: value.into(),
-        public: true,
-        ..Variable::default()
-    }
-}
-
 /// gitlab-runner, wire §1.8.1.
 #[test]
 fn identity() {
@@ -108,26 +99,26 @@ fn variables_with_the_runners_own_around_them() {
     assert_eq!(
         job().variables,
         [
-            public("CI_RUNNER_SHORT_TOKEN", "abcdefghi"),
-            public("CI_SERVER_URL", "https://gitlab.example.com"),
-            public("CI_COMMIT_REF_SLUG", "v1-0"),
+            Variable::public("CI_RUNNER_SHORT_TOKEN", "abcdefghi"),
+            Variable::public("CI_SERVER_URL", "https://gitlab.example.com"),
+            Variable::public("CI_COMMIT_REF_SLUG", "v1-0"),
             Variable {
                 file: true,
                 raw: true,
-                ..public("CI_REF_NAME", "main")
+                ..Variable::public("CI_REF_NAME", "main")
             },
             Variable {
                 public: false,
                 masked: true,
-                ..public("SECRET", "masked-value")
+                ..Variable::public("SECRET", "masked-value")
             },
             Variable {
                 public: false,
-                ..public("PLAIN", "")
+                ..Variable::public("PLAIN", "")
             },
-            public("CI_RUNNER_VERSION", "19.5.0"),
-            public("CI_RUNNER_REVISION", "abc"),
-            public("CI_RUNNER_EXECUTABLE_ARCH", "linux/amd64"),
+            Variable::public("CI_RUNNER_VERSION", "19.5.0"),
+            Variable::public("CI_RUNNER_REVISION", "abc"),
+            Variable::public("CI_RUNNER_EXECUTABLE_ARCH", "linux/amd64"),
         ]
     );
 }
@@ -193,7 +184,7 @@ fn services_with_split_aliases() {
                 command: strings(&["sleep", "30"]),
                 entrypoint: strings(&["/bin/sh"]),
                 ports: vec![5432],
-                variables: vec![public("POSTGRES_DB", "$CI_COMMIT_REF_SLUG")],
+                variables: vec![Variable::public("POSTGRES_DB", "$CI_COMMIT_REF_SLUG")],
                 pull_policy: vec![],
                 platform: Some("amd64/linux".into()),
                 user: None,

@@ -83,11 +83,7 @@ fn jobs_of_another_executor_run_side_by_side_and_are_cancelled() {
 /// A job of one script, without sources.
 fn script(line: &str) -> spec::CiJob {
     spec::CiJob {
-        variables: vec![spec::Variable {
-            key: "GIT_STRATEGY".into(),
-            value: "none".into(),
-            ..spec::Variable::default()
-        }],
+        variables: vec![spec::Variable::public("GIT_STRATEGY", "none")],
         steps: vec![spec::Step {
             name: "script".into(),
             script: vec![line.into()],

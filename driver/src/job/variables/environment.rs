@@ -216,29 +216,35 @@ fn variables(
     list.extend(
         flags
             .iter()
-            .map(|(name, value)| public(name, bool_text(value))),
+            .map(|(name, value)| Variable::public(name, bool_text(value))),
     );
     if let Some(image) = job.image.as_ref().filter(|image| !image.name.is_empty()) {
-        list.push(public("CI_JOB_IMAGE", &image.name));
+        list.push(Variable::public("CI_JOB_IMAGE", &image.name));
     }
     list.extend_from_slice(relayed.before);
-    list.push(public("CI_BUILDS_DIR", &host.builds_dir));
-    list.push(public(
+    list.push(Variable::public("CI_BUILDS_DIR", &host.builds_dir));
+    list.push(Variable::public(
         "CI_PROJECT_DIR",
         dirs.map_or("", |dirs| &dirs.project),
     ));
-    list.push(public("CI_CONCURRENT_ID", &host.concurrent_id.to_string()));
-    list.push(public(
-        "CI_CONCURRENT_PROJECT_ID",
-        &host.concurrent_project_id.to_string(),
+    list.push(Variable::public(
+        "CI_CONCURRENT_ID",
+        host.concurrent_id.to_string(),
     ));
-    list.push(public("CI_SERVER", "yes"));
-    list.push(public("CI_JOB_STATUS", status.name()));
-    list.push(public("CI_JOB_TIMEOUT", &job.timeout_secs.to_string()));
+    list.push(Variable::public(
+        "CI_CONCURRENT_PROJECT_ID",
+        host.concurrent_project_id.to_string(),
+    ));
+    list.push(Variable::public("CI_SERVER", "yes"));
+    list.push(Variable::public("CI_JOB_STATUS", status.name()));
+    list.push(Variable::public(
+        "CI_JOB_TIMEOUT",
+        job.timeout_secs.to_string(),
+    ));
     if let Some(pem) = &job.server_ca_pem {
         list.push(Variable {
             file: true,
-            ..public("CI_SERVER_TLS_CA_FILE", pem)
+            ..Variable::public("CI_SERVER_TLS_CA_FILE", pem)
         });
     }
     let own = relayed.own.iter();
@@ -246,9 +252,9 @@ fn variables(
         own.filter(|variable| !FeatureFlags::is_flag(&variable.key))
             .cloned(),
     );
-    list.push(public("CI_DISPOSABLE_ENVIRONMENT", "true"));
+    list.push(Variable::public("CI_DISPOSABLE_ENVIRONMENT", "true"));
     list.extend_from_slice(relayed.behind);
-    list.push(public(
+    list.push(Variable::public(
         "RUNNER_TEMP_PROJECT_DIR",
         dirs.map_or("", |dirs| &dirs.tmp),
     ));
@@ -285,15 +291,6 @@ impl<'j> Relayed<'j> {
 
 fn bool_text(value: bool) -> &'static str {
     if value { "true" } else { "false" }
-}
-
-fn public(key: &str, value: &str) -> Variable {
-    Variable {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        public: true,
-        ..Variable::default()
-    }
 }
 
 #[cfg(test)]

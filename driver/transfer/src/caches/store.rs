@@ -219,10 +219,7 @@ impl ProjectCaches {
                 let (folder, name) = (folder.clone(), format!("{repository}:{tag}"));
                 let found = tokio::task::spawn_blocking(move || folder.find(&name)).await;
                 let file = found.map_err(CacheError::Aborted)??;
-                Ok(file.map(|file| CacheArchive {
-                    file: File::from_std(file),
-                    _kept: None,
-                }))
+                Ok(file.map(|file| File::from_std(file).into()))
             }
         }
     }

@@ -194,6 +194,19 @@ pub struct Variable {
     pub raw: bool,
 }
 
+impl Variable {
+    /// A variable that services get, too, and that is neither masked nor a file nor raw.
+    #[must_use]
+    pub fn public(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            public: true,
+            ..Self::default()
+        }
+    }
+}
+
 /// One step of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
