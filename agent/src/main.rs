@@ -4,18 +4,6 @@
 //! `vk-agent serve` it serves the same protocol over a unix socket on any Linux ([`rehearsal`]): for tests of
 //! what speaks to it.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod agent;
 mod archive;
 mod boot;

@@ -11,18 +11,6 @@
 //! Both the guest's agent and the host use this: nothing here is asynchronous, and memory is bounded: some MiB a
 //! thread, and about 150 bytes for each file that is unpacked, or chosen unless a [`Spill`] is given.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod buffer;
 mod event;
 mod gopath;

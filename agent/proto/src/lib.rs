@@ -26,18 +26,6 @@
 //! [`Reply::Failed`] may stand in place of any other reply, and of what would still come before it. A host
 //! that closes the connection of an exec kills it.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod archive;
 pub mod boot;
 pub mod bridge;

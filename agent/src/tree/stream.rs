@@ -147,6 +147,7 @@ impl<W: Write> Write for FrameWriter<W> {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "bytes of test data")]
 mod tests {
     use super::*;
 

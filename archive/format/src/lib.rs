@@ -3,18 +3,6 @@
 //!
 //! Serialized, each is GitLab's or GitLab Runner's name for it, in lower case.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 use serde::{Deserialize, Serialize};
 
 /// Kinds of archives.

@@ -308,6 +308,7 @@ impl<R: Read> Content<'_, R> {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "bytes of test data")]
 mod tests {
     use std::io::Write;
 

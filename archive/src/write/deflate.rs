@@ -128,6 +128,7 @@ fn open_end(out: &mut Buffer, start: usize, end: End) -> Option<()> {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "bytes of test data")]
 mod tests {
     use std::io::Read;
 

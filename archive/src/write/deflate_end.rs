@@ -440,6 +440,7 @@ impl Tables {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "bytes of test data")]
 mod tests {
     use std::io::Write;
 

@@ -1,9 +1,11 @@
 //! Archives made and unpacked.
 
 #![allow(
-    unreachable_pub,
-    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
     clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
     reason = "helpers of tests"
 )]
 

@@ -7,18 +7,6 @@
 //! Embedders need the paths of a VM's vsock sockets and a tokio runtime; the agent must be of the same build, which the
 //! handshake checks.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod archive;
 mod client;
 mod error;

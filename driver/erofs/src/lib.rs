@@ -23,18 +23,6 @@
 //! - Extended attributes are kept in the namespaces `user`, `trusted`, `security` and of POSIX ACLs. Others, and those
 //!   that overlayfs keeps for itself, are left out and counted.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod convert;
 mod data;
 mod error;

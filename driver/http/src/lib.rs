@@ -5,18 +5,6 @@
 //! There is no client in here: each crate makes its own requests, and decides what is tried again and who sees a login.
 //! Nothing reads the environment. TLS is rustls with ring's cryptography and the host's roots.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod causes;
 mod count;
 mod proxies;

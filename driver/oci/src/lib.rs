@@ -18,18 +18,6 @@
 //! A tokio runtime with I/O and time. A [`RegistryClient`] stays in the runtime that first used it. Logins, proxies and
 //! certificates come from the caller: nothing here reads the environment.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod images;
 mod registry;
 

@@ -12,18 +12,6 @@
 //! long as the process. The module therefore works in any program that embeds this crate, with or without a tokio
 //! runtime. What a child starts in *another* process group or session is out of reach.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 use std::ffi::OsStr;
 
 mod child;

@@ -8,18 +8,6 @@
 //! What a checkout may take of the disk and of memory, and how long a transfer may stand still, is in the
 //! [`CheckoutRequest`]. git sees no variable of this process but those that the request names.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod cache;
 mod checkout;
 mod credential;

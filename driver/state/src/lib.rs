@@ -6,18 +6,6 @@
 //! All of it works on the disk and may wait for it: async callers open, make runs and drop them in
 //! `tokio::task::spawn_blocking`.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 use std::fmt;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;

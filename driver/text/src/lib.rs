@@ -2,18 +2,6 @@
 //!
 //! Plain functions: nothing is kept, and nothing is read from the environment, random numbers for [`random_id`] aside.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod chain;
 mod duration;
 mod excerpt;

@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p vk-trace --bench output`; the figures are in `docs/benchmarks.md`.
 
+#![allow(clippy::indexing_slicing, reason = "a benchmark")]
+
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};
 

@@ -13,18 +13,6 @@
 //!
 //! Embedders make a [`Trace`] for a job and a [`Stream`] for each output of it; what comes out, in order, is the job's log.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod channel;
 mod finder;
 mod grams;

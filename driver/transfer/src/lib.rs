@@ -16,18 +16,6 @@
 //! A tokio runtime with I/O and time, a folder for spools, and somebody who takes the output. Nothing here reads
 //! the environment.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod artifacts;
 mod caches;
 mod meter;

@@ -14,18 +14,6 @@
 //! A tokio runtime, a QEMU on the host, kernel and initramfs, and a folder of this run alone whose path is short enough
 //! for Unix sockets.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod backend;
 mod config;
 mod console;

@@ -1,5 +1,11 @@
 //! The device between real sockets and a model guest: no byte is lost, doubled or displaced, and nothing grows.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "small numbers of tests"
+)]
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};

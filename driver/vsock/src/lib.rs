@@ -11,18 +11,6 @@
 //! [`Service`] serves one VM's device until the VMM hangs up, on threads of its own: it needs no async runtime.
 //! Everything a guest can make it remember is bounded.
 
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        clippy::indexing_slicing
-    )
-)]
-
 mod backend;
 mod connection;
 mod cpu;

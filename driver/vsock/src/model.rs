@@ -1,5 +1,7 @@
 //! A guest's end of the device, for tests: it keeps the rules, as Linux does, and checks that the device does.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of tests")]
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 

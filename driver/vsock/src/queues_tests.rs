@@ -1,5 +1,7 @@
 //! Descriptor chains of a hostile guest: looping, overlapping, out of memory, of any length.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of tests")]
+
 use proptest::prelude::*;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};

@@ -1,6 +1,6 @@
 //! A job whose every text is a marker: what is secret must not be seen again, and all else must.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 use vk_hub_proto::job::variables::Variables;

@@ -1,6 +1,6 @@
 //! Pins the JSON of the job spec and the job result: a changed name is a changed protocol.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 use vk_hub_proto::job::{

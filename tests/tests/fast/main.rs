@@ -1,7 +1,9 @@
 //! Tests that boot no VM.
 
 #![allow(
+    clippy::cast_possible_truncation,
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "tests"

@@ -1,6 +1,10 @@
 //! What travels between host and guest.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests"
+)]
 
 mod decoder;
 mod wire;

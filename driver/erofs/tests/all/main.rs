@@ -1,10 +1,12 @@
 //! Layers to images.
 
 #![allow(
-    unreachable_pub,
+    clippy::cast_possible_truncation,
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
+    unreachable_pub,
     reason = "helpers of tests"
 )]
 
