@@ -95,10 +95,13 @@ pub enum CommandEnd {
     Canceled,
 }
 
-/// Why a command could not be run to its end.
+/// Why a command could not be run to its end, in words; its sources say more.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CommandError {
+#[error(transparent)]
+pub struct CommandError(#[from] Cause);
+
+#[derive(Debug, thiserror::Error)]
+enum Cause {
     /// The VM would be too small.
     #[error(transparent)]
     Size(#[from] TooSmall),
@@ -132,8 +135,8 @@ impl CommandError {
     /// The code that a shell would answer, if the command is at fault and not the VM.
     #[must_use]
     pub fn shell_code(&self) -> Option<i32> {
-        match self {
-            Self::Agent(error) => error.shell_code(),
+        match &self.0 {
+            Cause::Agent(error) => error.shell_code(),
             _ => None,
         }
     }
@@ -143,12 +146,20 @@ impl CommandError {
 ///
 /// # Errors
 ///
-/// See [`CommandError`]. A command that fails is no error.
+/// [`CommandError`]. A command that fails is no error.
 pub async fn run_command(
     host: &Host,
     spec: Command,
-    mut io: CommandIo<'_>,
+    io: CommandIo<'_>,
 ) -> Result<CommandEnd, CommandError> {
+    Ok(boot_and_run(host, spec, io).await?)
+}
+
+async fn boot_and_run(
+    host: &Host,
+    spec: Command,
+    mut io: CommandIo<'_>,
+) -> Result<CommandEnd, Cause> {
     let mut cancel = io.cancel.requests();
     let size = spec.size.within(host.limits())?;
     let image = tokio::select! {
@@ -168,13 +179,13 @@ pub async fn run_command(
     (io.booted)();
     let end = tokio::select! {
         end = run_in(&guest, request, &mut io, &mut cancel) => end,
-        cause = guest.lost() => Err(CommandError::MachineLost { cause }),
+        cause = guest.lost() => Err(Cause::MachineLost { cause }),
     };
     let end = match end {
         // The agent stopped answering because its VM ended: that is the cause to report.
-        Err(CommandError::Agent(error)) => match guest.lost_within_moments().await {
-            Some(cause) => Err(CommandError::MachineLost { cause }),
-            None => Err(CommandError::Agent(error)),
+        Err(Cause::Agent(error)) => match guest.lost_within_moments().await {
+            Some(cause) => Err(Cause::MachineLost { cause }),
+            None => Err(Cause::Agent(error)),
         },
         end => end,
     };
@@ -187,7 +198,7 @@ async fn run_in(
     request: ExecRequest,
     io: &mut CommandIo<'_>,
     cancel: &mut CancelRequests,
-) -> Result<CommandEnd, CommandError> {
+) -> Result<CommandEnd, Cause> {
     if let Some(folder) = &request.cwd {
         guest.make_folder(folder, None).await?;
     }
@@ -218,7 +229,7 @@ async fn run_in(
             written = held.write_some(if held.is_error { &mut *io.stderr } else { &mut *io.stdout }),
                 if !held.is_empty() =>
             {
-                written.map_err(CommandError::Output)?;
+                written.map_err(Cause::Output)?;
                 continue;
             }
             event = exec.next_event(), if held.is_empty() => event?,
@@ -243,7 +254,7 @@ async fn run_in(
 }
 
 /// The command as the image and the caller want it, as `docker run` would put it together.
-fn request(image: &RootImage, spec: Command) -> Result<ExecRequest, CommandError> {
+fn request(image: &RootImage, spec: Command) -> Result<ExecRequest, Cause> {
     let defaults = image.defaults();
     let mut argv = Vec::new();
     if spec.shell && spec.argv.is_empty() {
@@ -262,7 +273,7 @@ fn request(image: &RootImage, spec: Command) -> Result<ExecRequest, CommandError
         });
     }
     if argv.is_empty() {
-        return Err(CommandError::NoCommand {
+        return Err(Cause::NoCommand {
             image: image.name().to_owned(),
         });
     }

@@ -52,7 +52,7 @@ pub(crate) struct Guest {
 /// Why there is no guest.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BootError {
+pub(crate) enum BootError {
     /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),

@@ -46,7 +46,7 @@ pub(crate) struct RootImage {
 /// Why there is no root image.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RootImageError {
+pub(crate) enum RootImageError {
     /// The guest images cannot be used.
     #[error(transparent)]
     BootFiles(#[from] BootFilesError),
@@ -85,7 +85,7 @@ pub enum RootImageError {
 impl RootImageError {
     /// The class of failure that a job without its image ends with.
     #[must_use]
-    pub fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Pull(error) if error.is_configuration() => Failure::Configuration,
             Self::Pull(_) | Self::Local(_) | Self::Foreign { .. } | Self::Platform { .. } => {

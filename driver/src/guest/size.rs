@@ -65,7 +65,7 @@ pub struct SizeRequest {
 /// A request for less memory than a guest can start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{asked} MiB of memory are too little for a VM: ask for {MIN_MEMORY_MIB}M or more")]
-pub struct TooSmall {
+pub(crate) struct TooSmall {
     asked: u32,
 }
 
@@ -75,7 +75,7 @@ impl SizeRequest {
     /// # Errors
     ///
     /// [`TooSmall`] for less memory than a guest starts with.
-    pub fn within(self, limits: HostLimits) -> Result<VmSize, TooSmall> {
+    pub(crate) fn within(self, limits: HostLimits) -> Result<VmSize, TooSmall> {
         let cpus = self.cpus.unwrap_or(DEFAULT_CPUS);
         let memory_mib = self.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
         let asked = VmSize::new(cpus, memory_mib).checked()?;

@@ -16,7 +16,7 @@ pub(crate) struct BootFiles {
 /// Why the images folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BootFilesError {
+pub(crate) enum BootFilesError {
     /// The folder holds no kernel or no initramfs.
     #[error(
         "the guest images are not built: {} is missing; run `images/build` in vk's source folder, or name \
@@ -31,7 +31,7 @@ pub enum BootFilesError {
 /// Why an image reference names nothing that can be booted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ImageError {
+pub(crate) enum ImageError {
     /// A `local/…` image that is not in the folder.
     #[error("no image \"{name}\" on this host: its folder of guest images has no file {file}")]
     Unknown {

@@ -107,8 +107,7 @@ impl Host {
     }
 
     /// How images of registries are pulled and kept.
-    #[must_use]
-    pub fn image_settings(&self) -> ImageSettings {
+    pub(crate) fn image_settings(&self) -> ImageSettings {
         let mut settings = self.config.images.clone();
         settings.registries.proxies = self.proxies.clone();
         settings
