@@ -71,7 +71,7 @@ pub(super) fn correlation_id(id: &str) -> String {
 }
 
 pub(super) fn fetching(depth: u32) -> String {
-    format!("Fetching changes{}...", with_depth(depth))
+    format!("Fetching changes{}...", with_depth(depth.into()))
 }
 
 /// What `git init` prints.
@@ -90,18 +90,24 @@ pub(super) fn checking_out(sha: &str, git_ref: &str) -> String {
     format!("Checking out {short} as detached HEAD (ref is {git_ref})...")
 }
 
-pub(super) fn updating_submodules(recursive: bool, depth: u32) -> String {
-    let how = if recursive { " recursively" } else { "" };
+/// Of a depth below 0, GitLab Runner says neither (golden job 228).
+pub(super) fn updating_submodules(recursive: bool, depth: i64) -> String {
+    let how = if recursive && depth >= 0 {
+        " recursively"
+    } else {
+        ""
+    };
     format!(
         "Updating/initializing submodules{how}{}...",
         with_depth(depth)
     )
 }
 
-fn with_depth(depth: u32) -> String {
-    match depth {
-        0 => String::new(),
-        depth => format!(" with git depth set to {depth}"),
+fn with_depth(depth: i64) -> String {
+    if depth > 0 {
+        format!(" with git depth set to {depth}")
+    } else {
+        String::new()
     }
 }
 
@@ -350,5 +356,15 @@ mod tests {
             updating_submodules(false, 3),
             "Updating/initializing submodules with git depth set to 3..."
         );
+        assert_eq!(
+            updating_submodules(true, 3),
+            "Updating/initializing submodules recursively with git depth set to 3..."
+        );
+        for recursive in [true, false] {
+            assert_eq!(
+                updating_submodules(recursive, -3),
+                "Updating/initializing submodules..."
+            );
+        }
     }
 }

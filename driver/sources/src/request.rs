@@ -46,8 +46,8 @@ impl Strategy {
 pub struct Submodules<'a> {
     /// Whether submodules of submodules belong to it (strategy `recursive`).
     pub recursive: bool,
-    /// Commits of history to fetch of each; 0 for all.
-    pub depth: u32,
+    /// Commits of history to fetch of each; 0 or less for all.
+    pub depth: i64,
     /// Pathspecs of the submodules to take (`GIT_SUBMODULE_PATHS`); empty for all.
     pub paths: &'a [String],
     /// Flags for `git submodule update` (`GIT_SUBMODULE_UPDATE_FLAGS`).

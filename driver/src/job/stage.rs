@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use vk_hub_proto::job::Step;
+use vk_text::quoted;
 
 /// One stage. Their order is the job's, save that [`Stage::ClearWorktree`] runs between two attempts at
 /// [`Stage::GetSources`].
@@ -85,8 +86,8 @@ impl Stage {
             Self::DownloadArtifacts => "Downloading artifacts",
             Self::Step(_) => {
                 return Cow::Owned(format!(
-                    "Executing \"{}\" stage of the job script",
-                    self.name()
+                    "Executing {} stage of the job script",
+                    quoted(&self.name())
                 ));
             }
             Self::AfterScript => "Running after_script",
@@ -185,6 +186,22 @@ mod tests {
             stage.title("vk"),
             "Executing \"step_release\" stage of the job script"
         );
+    }
+
+    /// Golden job 220.
+    #[test]
+    fn a_steps_name_is_quoted_in_its_title_and_as_it_is_in_its_markers() {
+        for (step, name, title) in [
+            ("x\\y", "step_x\\y", r#""step_x\\y""#),
+            ("X\ty\"", "step_x\ty\"", r#""step_x\ty\"""#),
+            ("\u{e9}", "step_\u{e9}", "\"step_\u{e9}\""),
+            ("", "step_", "\"step_\""),
+        ] {
+            let stage = Stage::Step(step.into());
+            assert_eq!(stage.name(), name);
+            let title = format!("Executing {title} stage of the job script");
+            assert_eq!(stage.title("vk"), title);
+        }
     }
 
     #[test]

@@ -222,7 +222,7 @@ impl fmt::Debug for Variable {
 pub struct Step {
     /// `script`, `after_script` or another.
     #[serde(deserialize_with = "lenient::or_default")]
-    pub name: String,
+    pub name: Option<String>,
     /// Commands.
     #[serde(deserialize_with = "lenient::or_default")]
     pub script: Vec<String>,

@@ -1,5 +1,6 @@
 //! The job as a whole.
 
+use std::collections::HashSet;
 use std::mem::take;
 
 use vk_hub_proto::job::{
@@ -108,6 +109,7 @@ fn complete(
         );
     }
     job.steps = steps(response.steps)?;
+    warnings.extend(repeated_steps(&job.steps));
     job.variables.iter().try_for_each(check)?;
     let expanded = Variables::new(job.variables.clone()).expanded();
     warnings.extend(short_masked_values(&expanded));
@@ -208,12 +210,14 @@ fn steps(steps: Option<Vec<response::Step>>) -> Result<Vec<Step>, Stop> {
     let steps = steps
         .into_iter()
         .map(|step| {
-            let place = || format!("the script of step {:?}", step.name);
+            // GitLab always names it, be it by nothing.
+            let name = step.name.unwrap_or_else(|| DEFAULT_STEP.to_owned());
+            let place = || format!("the script of step {name:?}");
             check_script(&step.script, place)?;
             Ok(Step {
                 // GitLab Runner reads it nowhere (gitlab-runner, build §1.2).
                 when: when(&step.when, String::new).unwrap_or_default(),
-                name: or_else_named(step.name, DEFAULT_STEP),
+                name,
                 script: step.script,
                 timeout_secs: step.timeout,
                 allow_failure: step.allow_failure,
@@ -221,6 +225,21 @@ fn steps(steps: Option<Vec<response::Step>>) -> Result<Vec<Step>, Stop> {
         })
         .collect::<Result<_, Refusal>>()?;
     Ok(steps)
+}
+
+/// Steps that do not run their own commands (gitlab-runner, build §1.2: a stage is found by its lowercased name).
+fn repeated_steps(steps: &[Step]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let repeated = steps
+        .iter()
+        .filter(|step| !seen.insert(step.name.to_lowercase()));
+    let text = |step: &Step| {
+        format!(
+            "an earlier step is named {:?}, too: its commands run again, as with GitLab Runner",
+            step.name
+        )
+    };
+    repeated.map(text).collect()
 }
 
 fn or_else_named(name: String, default: &str) -> String {

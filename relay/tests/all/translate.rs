@@ -61,11 +61,27 @@ fn a_file_of_a_few_lines_is_a_job() {
 }
 
 #[test]
-fn a_step_without_a_name_is_the_script() {
+fn a_step_that_names_no_name_is_the_script_and_one_with_an_empty_name_is_not() {
     let json = with(r#""id":1"#);
+    let unnamed = translated(&json, &Options::default());
+    assert_eq!(unnamed.job.steps[0].name, "script");
+
+    let steps = r#"{"steps":[{"script":["a"]},{"name":"","script":["b"]}],
+        "variables":[{"key":"GIT_STRATEGY","value":"none"}]}"#;
+    let Translated { job, warnings, .. } = translated(steps, &Options::default());
+    let names: Vec<&str> = job.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["script", ""]);
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
+fn a_step_that_runs_another_ones_commands_is_told() {
+    let steps = r#"{"steps":[{"name":"build","script":["a"]},{"name":"Build","script":["b"]}],
+        "variables":[{"key":"GIT_STRATEGY","value":"none"}]}"#;
+    let warnings = translated(steps, &Options::default()).warnings;
     assert_eq!(
-        translated(&json, &Options::default()).job.steps[0].name,
-        "script"
+        warnings,
+        ["an earlier step is named \"Build\", too: its commands run again, as with GitLab Runner"]
     );
 }
 

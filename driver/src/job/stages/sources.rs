@@ -169,7 +169,7 @@ fn submodules<'a>(
     };
     Some(Submodules {
         recursive,
-        depth: u32::try_from(settings.submodule_depth).unwrap_or(0),
+        depth: settings.submodule_depth,
         paths: &settings.submodule_paths,
         update_flags: &settings.submodule_update_flags,
         force_https: settings
