@@ -40,8 +40,10 @@ pub enum Event {
         /// The operation's error, in Go's words.
         error: String,
     },
-    /// Untracked files cannot be told from tracked ones.
-    UntrackedFailed(String),
+    /// What git says where it cannot tell untracked files.
+    Git(String),
+    /// Untracked files cannot be told from tracked ones: git failed.
+    UntrackedFailed,
     /// Every file is tracked.
     NoUntracked,
     /// There are untracked files.
@@ -63,6 +65,7 @@ impl Event {
     pub fn severity(&self) -> Severity {
         match self {
             Self::Found { .. } | Self::Untracked(_) | Self::Excluded { .. } => Severity::Info,
+            Self::Git(_) => Severity::Plain,
             _ => Severity::Warning,
         }
     }
@@ -91,7 +94,8 @@ impl fmt::Display for Event {
                 "{path}: found {count} matching artifact files and directories"
             ),
             Self::Unreadable { path, error } => write!(out, "{}: {error}", show(path)),
-            Self::UntrackedFailed(error) => write!(out, "untracked: {error}"),
+            Self::Git(line) => write!(out, "{line}"),
+            Self::UntrackedFailed => write!(out, "untracked: exit status 128"),
             Self::NoUntracked => write!(out, "untracked: no files"),
             Self::Untracked(count) => write!(out, "untracked: found {count} files"),
             Self::Excluded { rule, count } => write!(out, "{rule}: excluded {count} files"),

@@ -23,8 +23,8 @@ mod write;
 
 pub use event::Event;
 pub use read::{
-    ExtractError, ExtractOptions, Extracted, Limits, Owner, detect, extract_tar, extract_tar_zstd,
-    extract_zip,
+    ExtractError, ExtractOptions, Extracted, Limits, ObstructedLink, Owner, detect, extract_tar,
+    extract_tar_zstd, extract_zip,
 };
 pub use select::{Entry, EntryKind, Pattern, PatternError, Request, Selection, select};
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! Archives: what to choose and pack, what to unpack, and what is said about it.
 
 use serde::{Deserialize, Serialize};
-use vk_archive_format::{Format, Level, Severity};
+use vk_archive_format::{Format, Severity};
 
 /// Files of a project to choose as GitLab Runner's helper chooses them, and to send as one archive. No string may
 /// hold a NUL.
@@ -22,9 +22,10 @@ pub struct Archive {
     pub untracked: bool,
     /// What to make.
     pub format: Format,
-    /// How hard to compress.
+    /// How hard to compress, as the job's variable says: empty is the default level, and what names none is warned of where
+    /// compression begins and counts as that.
     #[serde(default)]
-    pub level: Level,
+    pub level: String,
 }
 
 /// Where an archive goes. The archive is kept whole on the scratch disk while it is unpacked, if its format needs
@@ -60,12 +61,16 @@ pub struct ArchiveSummary {
 }
 
 /// What became of an [`Extract`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractSummary {
     /// Files, folders and links that were unpacked.
     pub entries: u64,
     /// Bytes of their content.
     pub bytes: u64,
+    /// That all is there but a link in whose place other entries need a folder, in the words of GitLab Runner, which fails
+    /// on it then; empty if all is there.
+    #[serde(default)]
+    pub obstructed: String,
 }
 
 /// A message for the job's trace: one line, without its colours and prefix.

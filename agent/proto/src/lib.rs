@@ -43,7 +43,7 @@ pub use message::{
     TerminalSize, TreeSummary,
 };
 
-pub use vk_archive_format::{Format as ArchiveFormat, Level, Severity};
+pub use vk_archive_format::{Format as ArchiveFormat, Severity};
 
 /// Host vsock port that the agent calls once it serves requests.
 pub const READY_PORT: u32 = 1024;

@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use vk_agent_proto::{Archive, ArchiveSummary, FailureKind, FrameError};
-use vk_archive::{Request, Spill, SpillError, WriteError, select, write};
+use vk_archive::{Level, Request, Severity, Spill, SpillError, WriteError, select, write};
 
-use super::{nameless, say, threads};
+use super::{nameless, say, tell, threads};
 use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::tree::{ARCHIVE, FrameWriter};
@@ -58,11 +58,16 @@ pub(crate) fn make(
     if selection.is_empty() {
         return Ok(ArchiveSummary::default());
     }
+    let level = Level::parse(&request.level).unwrap_or_else(|unknown| {
+        // If the host is gone, the archive says so.
+        let _ = tell(host, Severity::Warning, unknown.to_string());
+        Level::Default
+    });
     let mut out = FrameWriter::new(host, ARCHIVE);
     let written = write(
         &selection,
         request.format,
-        request.level,
+        level,
         threads(),
         &mut out,
         &mut say,

@@ -11,7 +11,7 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use vk_agent_proto::frame::write_json;
 use vk_agent_proto::{FrameError, Kind, Line};
-use vk_archive::Event;
+use vk_archive::{Event, Severity};
 
 pub(crate) use make::make;
 pub(crate) use open::open;
@@ -33,9 +33,9 @@ fn nameless(folder: &Path) -> io::Result<File> {
 
 /// Sends a line for the job's trace.
 fn say(host: &File, event: &Event) -> Result<(), FrameError> {
-    let line = Line {
-        severity: event.severity(),
-        text: event.to_string(),
-    };
-    write_json(&mut &*host, Kind::Line, &line)
+    tell(host, event.severity(), event.to_string())
+}
+
+fn tell(host: &File, severity: Severity, text: String) -> Result<(), FrameError> {
+    write_json(&mut &*host, Kind::Line, &Line { severity, text })
 }

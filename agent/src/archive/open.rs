@@ -6,8 +6,7 @@ use std::path::Path;
 
 use vk_agent_proto::{Extract, ExtractSummary, FailureKind};
 use vk_archive::{
-    ExtractError, ExtractOptions, Extracted, Format, Limits, Owner, detect, extract_tar_zstd,
-    extract_zip,
+    ExtractError, ExtractOptions, Format, Limits, Owner, detect, extract_tar_zstd, extract_zip,
 };
 
 use super::{nameless, threads};
@@ -67,9 +66,16 @@ pub(crate) fn open(
         Format::Gzip => Err(ExtractError::Format("gzip")),
         Format::Raw => Err(ExtractError::Format("raw")),
     };
-    let Extracted { entries, bytes } = extracted.map_err(|error| failure(&error))?;
+    let extracted = extracted.map_err(|error| failure(&error))?;
     archive.frames.drain().map_err(|error| unreadable(&error))?;
-    Ok(ExtractSummary { entries, bytes })
+    Ok(ExtractSummary {
+        entries: extracted.entries,
+        bytes: extracted.bytes,
+        obstructed: extracted
+            .obstructed
+            .map(|link| link.to_string())
+            .unwrap_or_default(),
+    })
 }
 
 fn owner(wanted: Option<&str>) -> Result<Owner, Failure> {

@@ -36,8 +36,9 @@ pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeS
         threads: threads(),
     };
     let mut tree = FrameReader::new(BufReader::with_capacity(READ, host), TREE);
-    let Extracted { entries, bytes } = extract_tar(&mut tree, Path::new(&request.dest), &options)
-        .map_err(|error| failure(&request.dest, &error))?;
+    let Extracted { entries, bytes, .. } =
+        extract_tar(&mut tree, Path::new(&request.dest), &options)
+            .map_err(|error| failure(&request.dest, &error))?;
     tree.drain()
         .map_err(|error| broken(&request.dest, &error.to_string()))?;
     Ok(TreeSummary { entries, bytes })

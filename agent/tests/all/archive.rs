@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::kit::{Rehearsal, WAIT_LIMIT};
 use vk_agent_client::{
     AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, ArchiveSummary, ExtractRequest,
-    ExtractSummary, FailureKind, Level, Severity,
+    ExtractSummary, FailureKind, Severity,
 };
 
 /// The archive's bytes, the lines for the trace, the summary.
@@ -102,7 +102,7 @@ async fn golden_39_is_archived_with_the_runners_lines_and_opened_again() {
         make_project(Path::new(&root));
         let request = ArchiveRequest {
             exclude: vec!["out/**/*.tmp".to_owned()],
-            level: Level::Fast,
+            level: "fast".to_owned(),
             ..of(&root, &["out/", "src/**/*.c"], format)
         };
 

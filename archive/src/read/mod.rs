@@ -13,6 +13,7 @@ mod writers;
 mod zip;
 mod zip_directory;
 
+use std::fmt;
 use std::io;
 
 pub use tar::{extract_tar, extract_tar_zstd};
@@ -65,12 +66,38 @@ pub struct ExtractOptions {
 }
 
 /// What was unpacked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extracted {
     /// Files, folders and links.
     pub entries: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// The first link that was not made, if there is one.
+    pub obstructed: Option<ObstructedLink>,
+}
+
+/// A link of an archive that was not made: other entries lie below its name, which is a folder's for them. All else is
+/// there.
+///
+/// Such archives come of a path that leads through a link to a folder beside one that chooses the link. GitLab Runner
+/// fails on them when all files are there; the text is its last line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObstructedLink {
+    /// Its path, with the destination's.
+    pub path: Vec<u8>,
+}
+
+impl ObstructedLink {
+    fn new(dest: &str, path: &[u8]) -> Self {
+        let path = [dest.as_bytes(), b"/", path].concat();
+        Self { path }
+    }
+}
+
+impl fmt::Display for ObstructedLink {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "remove {}: directory not empty", show(&self.path))
+    }
 }
 
 /// Why an archive cannot be unpacked. What came before the trouble stays.

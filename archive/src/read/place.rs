@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2, readlinkat};
 use nix::sys::stat::{
     FchmodatFlags, Mode, UtimensatFlags, fchmod, fchmodat, futimens, mkdirat, utimensat,
 };
@@ -253,16 +253,19 @@ impl Place {
         Ok(())
     }
 
-    /// Makes a symbolic link. What has its name goes, but no folder with something in it.
+    /// Makes a symbolic link. What has its name goes, but no folder with something in it: that is answered by false.
     pub(super) fn symlink(
         &self,
         folder: BorrowedFd<'_>,
         name: &[u8],
         target: &[u8],
         meta: &Meta,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let name = OsStr::from_bytes(name);
-        over(folder, name, || symlinkat(as_path(target), folder, name))?;
+        match over(folder, name, || symlinkat(as_path(target), folder, name)) {
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => return Ok(false),
+            result => result?,
+        }
         if let Some(owner) = self.owner_of(meta) {
             match self.own(folder, name, owner) {
                 Err(errno) if self.is_strict() => return Err(errno.into()),
@@ -271,7 +274,13 @@ impl Place {
         }
         let flags = UtimensatFlags::NoFollowSymlink;
         utimensat(folder, name, &TimeSpec::UTIME_NOW, &meta.time(), flags)?;
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether a link of this name leads to `target` already.
+    pub(super) fn is_link_to(folder: BorrowedFd<'_>, name: &[u8], target: &[u8]) -> bool {
+        let found = readlinkat(folder, OsStr::from_bytes(name));
+        found.is_ok_and(|found| found.as_bytes() == target)
     }
 
     /// Gives a file another name; both lie beneath the destination. What has the name goes.

@@ -7,18 +7,19 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use tar::EntryType;
 
 use super::frames::unpacked;
 use super::names::{Meter, Seen, inside};
 use super::place::{Folder, Meta, Place, Rules, parent};
 use super::writers::{Batch, Large, Small, Work, Writers};
-use super::{ExtractError, ExtractOptions, Extracted, NO_FOLDER};
+use super::{ExtractError, ExtractOptions, Extracted, NO_FOLDER, ObstructedLink};
 
 /// Files up to this size are written whole, larger ones in such parts.
 const PART: usize = 1 << 20;
 
-/// What hashes of a name take in two sets, which may have more than twice the room that they need.
+/// What hashes of a name take in two sets, or of a link in four, which may have more than twice the room that they need.
 const HASHES: usize = 40;
 
 /// Most bytes of an entry's headers, its long names and extended attributes included; they are held in memory.
@@ -71,6 +72,12 @@ struct Reader<'a> {
     folder_names: Seen,
     /// Names of regular files, which hard links may name.
     files: Seen,
+    /// Names of links that are made at the end.
+    link_names: Seen,
+    /// Those below whose names other entries lie.
+    links_above: Seen,
+    /// The first one that is not made for it.
+    obstructed: Option<ObstructedLink>,
     /// The folder of the last entry, which is that of the next one most of the time.
     current: Option<(Vec<u8>, Folder)>,
     /// Files that are to be written.
@@ -96,6 +103,9 @@ impl<'a> Reader<'a> {
             seen: Seen::default(),
             folder_names: Seen::default(),
             files: Seen::default(),
+            link_names: Seen::default(),
+            links_above: Seen::default(),
+            obstructed: None,
             current: None,
             batch: Batch::default(),
             links: Vec::new(),
@@ -169,7 +179,9 @@ impl<'a> Reader<'a> {
         let target = entry.link_name_bytes().unwrap_or_default().into_owned();
         let held = match kind {
             EntryType::Directory => path.len() + size_of::<(Vec<u8>, Meta)>(),
-            EntryType::Symlink | EntryType::Link => path.len() + target.len() + size_of::<Link>(),
+            EntryType::Symlink | EntryType::Link => {
+                path.len() + target.len() + size_of::<Link>() + HASHES
+            }
             _ => 0,
         };
         self.meter.entry(&name, held + HASHES)?;
@@ -197,7 +209,12 @@ impl<'a> Reader<'a> {
                     meta,
                 };
                 match self.place.rules {
-                    Rules::Archive => self.links.push(link),
+                    Rules::Archive => {
+                        if !is_hard {
+                            self.link_names.insert(&link.path);
+                        }
+                        self.links.push(link);
+                    }
                     Rules::Tree => {
                         // What it names may still wait.
                         if is_hard && !self.settle(writers) {
@@ -224,12 +241,15 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Nothing lies below what is no folder, whatever stands in its place by now.
-    fn check_above(&self, path: &[u8]) -> Result<(), ExtractError> {
+    /// Nothing lies below what is no folder, whatever stands in its place by now; for what lies below a link that is yet
+    /// to be made, a folder is there.
+    fn check_above(&mut self, path: &[u8]) -> Result<(), ExtractError> {
         let mut above = path;
         while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
             above = above.get(..slash).unwrap_or_default();
-            if self.seen.contains(above) {
+            if self.link_names.contains(above) {
+                self.links_above.insert(above);
+            } else if self.seen.contains(above) {
                 return Err(ExtractError::refused(
                     path,
                     "lies below an entry of the archive that is no folder",
@@ -377,28 +397,49 @@ impl<'a> Reader<'a> {
         batch.files.is_empty() || writers.give(Work::Batch(batch))
     }
 
-    /// Makes a link.
+    /// Makes a link, unless other entries need a folder in its place.
     fn link(&mut self, link: &Link) -> Result<(), ExtractError> {
         let folder = self.enter(&link.path)?;
         let (_, name) = parent(&link.path);
+        let failed = |error| ExtractError::entry(&link.path, error);
+        if self.links_above.contains(&link.path) {
+            if !Place::is_link_to(folder.as_fd(), name, &link.target) {
+                self.obstruct(&link.path);
+            }
+            return Ok(());
+        }
         let made = if link.is_hard {
             let (of, target) = parent(&link.target);
             let of = self
                 .place
                 .folder(of)
                 .map_err(|errno| ExtractError::entry(&link.path, errno))?;
-            self.place
-                .hard_link((of.as_fd(), target), folder.as_fd(), name)
+            let of = (of.as_fd(), target);
+            let made = self.place.hard_link(of, folder.as_fd(), name);
+            made.map(|()| true)
         } else {
             self.place
                 .symlink(folder.as_fd(), name, &link.target, &link.meta)
         };
-        made.map_err(|error| ExtractError::entry(&link.path, error))
+        if !made.map_err(failed)? {
+            match self.place.rules {
+                Rules::Archive => self.obstruct(&link.path),
+                Rules::Tree => return Err(failed(Errno::ENOTEMPTY.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn obstruct(&mut self, link: &[u8]) {
+        let dest = &self.place.shown;
+        self.obstructed
+            .get_or_insert_with(|| ObstructedLink::new(dest, link));
     }
 
     /// Links that are left, then what folders say of themselves.
     fn finish(mut self) -> Result<Extracted, ExtractError> {
         let links = std::mem::take(&mut self.links);
+        self.current = None;
         // Hard links first: no symbolic link of the archive stands in their way.
         let (hard, symbolic): (Vec<Link>, Vec<Link>) = links.into_iter().partition(|it| it.is_hard);
         for link in hard.iter().chain(&symbolic) {
@@ -420,6 +461,7 @@ impl<'a> Reader<'a> {
         Ok(Extracted {
             entries: self.meter.entries,
             bytes: self.meter.bytes,
+            obstructed: self.obstructed,
         })
     }
 }

@@ -11,7 +11,7 @@ use super::content::Unpacker;
 use super::place::{Folder, Place, Rules, parent};
 use super::writers::write_piece;
 use super::zip_directory::{Directory, Item, Kind};
-use super::{ExtractError, ExtractOptions, Extracted};
+use super::{ExtractError, ExtractOptions, Extracted, ObstructedLink};
 use crate::threads;
 use crate::write::MOST_THREADS;
 
@@ -51,7 +51,7 @@ pub fn extract_zip(
         extracted.entries += 1;
     }
     zip.files(options.threads)?;
-    zip.links()?;
+    extracted.obstructed = zip.links()?;
     zip.finish_folders()?;
     Ok(extracted)
 }
@@ -146,7 +146,9 @@ impl Zip<'_> {
         self.place.finish_file(&file, &item.meta).map_err(failed)
     }
 
-    fn links(&self) -> Result<(), ExtractError> {
+    /// Makes the links; answers the first one in whose place other entries need a folder.
+    fn links(&self) -> Result<Option<ObstructedLink>, ExtractError> {
+        let mut obstructed = None;
         let large_zstd = Mutex::new(());
         let mut unpacker = Unpacker::new(self.archive, &large_zstd);
         let mut current = None;
@@ -167,11 +169,19 @@ impl Zip<'_> {
                 return Err(ExtractError::refused(name, "is a link without a target"));
             }
             let folder = self.enter(name, &mut current)?;
-            self.place
-                .symlink(folder.as_fd(), parent(name).1, &target, &item.meta)
-                .map_err(|error| ExtractError::entry(name, error))?;
+            let (folder, last) = (folder.as_fd(), parent(name).1);
+            let is_there = if self.directory.is_above(item) {
+                Place::is_link_to(folder, last, &target)
+            } else {
+                self.place
+                    .symlink(folder, last, &target, &item.meta)
+                    .map_err(|error| ExtractError::entry(name, error))?
+            };
+            if !is_there {
+                obstructed.get_or_insert_with(|| ObstructedLink::new(&self.place.shown, name));
+            }
         }
-        Ok(())
+        Ok(obstructed)
     }
 
     fn finish_folders(&self) -> Result<(), ExtractError> {

@@ -1,5 +1,6 @@
 //! The directory at the end of a zip file (PKWARE's APPNOTE.TXT 6.3.10, sections 4.3.12 to 4.3.16).
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -61,6 +62,8 @@ pub(super) struct Item {
 pub(super) struct Directory {
     names: Vec<u8>,
     pub(super) items: Vec<Item>,
+    /// Where the names of links begin below which other entries lie.
+    links_above: HashSet<usize>,
     /// Where it begins: contents lie before.
     pub(super) start: u64,
 }
@@ -77,6 +80,7 @@ impl Directory {
         let mut directory = Self {
             names: Vec::new(),
             items: Vec::new(),
+            links_above: HashSet::new(),
             start: end.start,
         };
         let mut handle = file;
@@ -99,7 +103,7 @@ impl Directory {
             meter.content(name, item.size)?;
             directory.items.push(item);
         }
-        directory.check_names()?;
+        directory.links_above = directory.check_names()?;
         directory.check_places()?;
         Ok(directory)
     }
@@ -187,8 +191,14 @@ impl Directory {
         }))
     }
 
-    /// No name twice, nothing below what is no folder.
-    fn check_names(&self) -> Result<(), ExtractError> {
+    /// Whether other entries lie below the name of a link.
+    pub(super) fn is_above(&self, link: &Item) -> bool {
+        self.links_above.contains(&link.start)
+    }
+
+    /// No name twice, nothing below what is neither folder nor link; answers the links below which there is something.
+    fn check_names(&self) -> Result<HashSet<usize>, ExtractError> {
+        let mut links_above = HashSet::new();
         let mut order: Vec<&Item> = self.items.iter().collect();
         // With slashes before all other letters, what lies below a name follows it.
         order.sort_by(|one, other| {
@@ -199,8 +209,8 @@ impl Directory {
             };
             key(one).cmp(key(other))
         });
-        // The last entry that is no folder.
-        let mut last: Option<&[u8]> = None;
+        // Those below whose names the last entry lies, one below the other: links, and one that is neither link nor folder.
+        let mut above: Vec<&Item> = Vec::new();
         let mut before: Option<&Item> = None;
         for item in order {
             let name = self.name(item);
@@ -210,22 +220,29 @@ impl Directory {
             {
                 return Err(ExtractError::refused(name, "is in the archive twice"));
             }
-            if let Some(last) = last
-                && name
-                    .strip_prefix(last)
-                    .is_some_and(|rest| rest.starts_with(b"/"))
-            {
-                return Err(ExtractError::refused(
-                    name,
-                    "lies below an entry of the archive that is no folder",
-                ));
+            let is_below = |above: &Item| {
+                let rest = name.strip_prefix(self.name(above));
+                rest.is_some_and(|rest| rest.starts_with(b"/"))
+            };
+            while above.pop_if(|above| !is_below(above)).is_some() {}
+            match above.last() {
+                Some(link) if link.kind == Kind::Symlink => {
+                    links_above.insert(link.start);
+                }
+                Some(_) => {
+                    return Err(ExtractError::refused(
+                        name,
+                        "lies below an entry of the archive that is no folder",
+                    ));
+                }
+                None => {}
             }
             if item.kind != Kind::Folder {
-                last = Some(name);
+                above.push(item);
             }
             before = Some(item);
         }
-        Ok(())
+        Ok(links_above)
     }
 
     /// Contents lie before the directory and do not overlap: else few bytes would unpack to many.

@@ -109,11 +109,15 @@ impl Chooser<'_> {
     fn untracked(&mut self) {
         let mut count = 0;
         let result = untracked::untracked(self, &mut count);
-        (self.say)(match result {
-            Err(error) => Event::UntrackedFailed(error.to_string()),
+        let event = match result {
+            Err(error) => {
+                (self.say)(Event::Git(error.to_string()));
+                Event::UntrackedFailed
+            }
             Ok(()) if count == 0 => Event::NoUntracked,
             Ok(()) => Event::Untracked(count),
-        });
+        };
+        (self.say)(event);
     }
 
     /// Takes `path`, which matched so many times, unless a rule keeps it out; how often it was taken.

@@ -17,27 +17,42 @@ use crate::gopath::{as_path, below};
 /// Most bytes of a `.git/config` that are looked at, or of a `.git` file.
 const MOST_CONFIG: u64 = 1 << 20;
 
-/// Why untracked files cannot be told.
+/// Why untracked files cannot be told: git's last line, which it fails with.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UntrackedError {
-    /// The folder holds no repository.
-    #[error("not a git repository: {}", .0.display())]
-    NoRepository(PathBuf),
+    /// Neither the folder nor one above it holds a repository.
+    #[error("fatal: not a git repository (or any of the parent directories): .git")]
+    NoRepository,
+    /// A file `.git` names none.
+    #[error("fatal: invalid gitfile format: {}", .0.display())]
+    BadGitFile(PathBuf),
+    /// A file `.git` names what is none.
+    #[error("fatal: not a git repository: {}", .0.display())]
+    NotNamed(PathBuf),
     /// A file of the repository cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("fatal: cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     /// The index is none, or of a kind that is not read here.
-    #[error("{}: {source}", path.display())]
+    #[error("fatal: {}: {source}", path.display())]
     Index { path: PathBuf, source: IndexError },
 }
 
-/// Chooses the untracked files of the project; counts them.
+/// Chooses the untracked files of the project; counts them. Pipes, sockets and devices are none.
 ///
 /// # Errors
 ///
 /// [`UntrackedError`].
 pub(super) fn untracked(chooser: &mut Chooser<'_>, count: &mut u64) -> Result<(), UntrackedError> {
-    let index = read_index(chooser.collector.root())?;
+    let root = chooser.collector.root();
+    let repository = Repository::find(root)?;
+    let index = repository.index()?;
+    // The index has paths from the top of the work tree on.
+    let above = root.strip_prefix(&repository.top).unwrap_or(Path::new(""));
+    let above = above.as_os_str().as_bytes().to_vec();
+    let in_index = |path: &[u8]| match above.as_slice() {
+        b"" => index.look_up(path),
+        above => index.look_up(&below(above, path)),
+    };
     let mut waiting = vec![Unread::at(b".")];
     while let Some(folder) = waiting.pop() {
         let folder = folder.path();
@@ -55,65 +70,153 @@ pub(super) fn untracked(chooser: &mut Chooser<'_>, count: &mut u64) -> Result<()
                 continue;
             }
             let path = below(&folder, name.as_bytes());
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            match index.look_up(&path) {
-                Tracked::Itself | Tracked::Submodule if !is_folder => {}
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            match in_index(&path) {
+                Tracked::Itself | Tracked::Submodule if !kind.is_dir() => {}
                 Tracked::Submodule => {}
-                Tracked::Below if is_folder => {
+                Tracked::Below if kind.is_dir() => {
                     waiting.push(Unread::inside(&folder, name.as_bytes()));
                 }
                 // Another repository is one entry; it is not looked into.
-                _ if is_folder && !is_repository(&entry.path().join(".git")) => {
+                _ if kind.is_dir() && !is_repository(&entry.path().join(".git")) => {
                     waiting.push(Unread::inside(&folder, name.as_bytes()));
                 }
-                _ => *count += chooser.take(&path, 1, entry.metadata()),
+                _ if kind.is_dir() || kind.is_file() || kind.is_symlink() => {
+                    *count += chooser.take(&path, 1, entry.metadata());
+                }
+                _ => {}
             }
         }
     }
     Ok(())
 }
 
-fn read_index(root: &Path) -> Result<Index, UntrackedError> {
-    let dot_git = root.join(".git");
-    let git_dir = git_dir(&dot_git).ok_or_else(|| UntrackedError::NoRepository(root.to_owned()))?;
-    let config = git_dir.join("config");
-    let format = match read_some(&config) {
-        Ok(text) => object_format(&text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => ObjectFormat::Sha1,
-        Err(source) => {
-            return Err(UntrackedError::Unreadable {
-                path: config,
-                source,
-            });
+/// A repository with a work tree.
+struct Repository {
+    /// The work tree's top.
+    top: PathBuf,
+    /// Where its index is: `.git`, or what the file `.git` names (gitrepository-layout(5)).
+    git_dir: PathBuf,
+}
+
+impl Repository {
+    /// The one that `folder` lies in.
+    fn find(folder: &Path) -> Result<Self, UntrackedError> {
+        for top in folder.ancestors() {
+            let git_dir = match GitDir::of(&top.join(".git")) {
+                GitDir::Valid(git_dir) => git_dir,
+                GitDir::None => continue,
+                GitDir::BadFile(path) => return Err(UntrackedError::BadGitFile(path)),
+                GitDir::NotNamed(path) => return Err(UntrackedError::NotNamed(path)),
+            };
+            let top = top.to_owned();
+            return Ok(Self { top, git_dir });
         }
-    };
-    let path = git_dir.join("index");
-    match open(&path).and_then(|file| Ok((file.metadata()?, file))) {
-        Ok((meta, _)) if !meta.is_file() => Err(UntrackedError::Unreadable {
-            path,
-            source: io::Error::other("no regular file"),
-        }),
-        Ok((meta, file)) => Index::read(io::BufReader::new(file), meta.len(), format)
-            .map_err(|source| UntrackedError::Index { path, source }),
-        // Nothing was added yet.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Index::default()),
-        Err(source) => Err(UntrackedError::Unreadable { path, source }),
+        Err(UntrackedError::NoRepository)
+    }
+
+    fn index(&self) -> Result<Index, UntrackedError> {
+        let config = common_dir(&self.git_dir).join("config");
+        let format = match read_some(&config) {
+            Ok(text) => object_format(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => ObjectFormat::Sha1,
+            Err(source) => {
+                return Err(UntrackedError::Unreadable {
+                    path: config,
+                    source,
+                });
+            }
+        };
+        let path = self.git_dir.join("index");
+        match open(&path).and_then(|file| Ok((file.metadata()?, file))) {
+            Ok((meta, _)) if !meta.is_file() => Err(UntrackedError::Unreadable {
+                path,
+                source: io::Error::other("no regular file"),
+            }),
+            Ok((meta, file)) => Index::read(io::BufReader::new(file), meta.len(), format)
+                .map_err(|source| UntrackedError::Index { path, source }),
+            // Nothing was added yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Index::default()),
+            Err(source) => Err(UntrackedError::Unreadable { path, source }),
+        }
     }
 }
 
-/// The repository's own folder: `.git`, or what the file `.git` names (gitrepository-layout(5)).
-fn git_dir(dot_git: &Path) -> Option<PathBuf> {
-    let is_one = |folder: &PathBuf| folder.join("HEAD").symlink_metadata().is_ok();
-    if dot_git.is_dir() {
-        return Some(dot_git.to_owned()).filter(is_one);
+/// What a `.git` is to git.
+enum GitDir {
+    /// A repository's own folder.
+    Valid(PathBuf),
+    /// Nothing: git looks further.
+    None,
+    /// A file that names nothing.
+    BadFile(PathBuf),
+    /// A file that names what is no repository's folder.
+    NotNamed(PathBuf),
+}
+
+impl GitDir {
+    fn of(dot_git: &Path) -> Self {
+        let Ok(meta) = fs::metadata(dot_git) else {
+            return Self::None;
+        };
+        if !meta.is_file() {
+            return match is_git_dir(dot_git) {
+                true => Self::Valid(dot_git.to_owned()),
+                false => Self::None,
+            };
+        }
+        let text = read_some(dot_git).unwrap_or_default();
+        let named = text.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
+        let Some(named) = named.filter(|named| !named.is_empty()) else {
+            return Self::BadFile(dot_git.to_owned());
+        };
+        let folder = dot_git.parent().unwrap_or(dot_git).join(as_path(named));
+        match is_git_dir(&folder) {
+            true => Self::Valid(folder),
+            false => Self::NotNamed(folder),
+        }
     }
-    let text = read_some(dot_git).ok()?;
-    let named = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    Some(dot_git.parent()?.join(as_path(named))).filter(is_one)
+}
+
+/// Whether git takes a folder for a repository's own: it has a HEAD, objects and refs.
+fn is_git_dir(folder: &Path) -> bool {
+    let common = common_dir(folder);
+    has_head(folder)
+        && ["objects", "refs"]
+            .iter()
+            .all(|name| common.join(name).exists())
+}
+
+/// Whether HEAD names a branch or a commit, or is a link, as it once was.
+fn has_head(folder: &Path) -> bool {
+    let path = folder.join("HEAD");
+    let Ok(meta) = path.symlink_metadata() else {
+        return false;
+    };
+    if meta.is_symlink() {
+        return fs::read_link(&path).is_ok_and(|target| target.starts_with("refs"));
+    }
+    let text = read_some(&path).unwrap_or_default();
+    match text.strip_prefix(b"ref:") {
+        Some(name) => name.trim_ascii_start().starts_with(b"refs/"),
+        None => text
+            .get(..40)
+            .is_some_and(|id| id.iter().all(u8::is_ascii_hexdigit)),
+    }
+}
+
+/// Where a worktree of a repository has what it shares with the others.
+fn common_dir(git_dir: &Path) -> PathBuf {
+    match read_some(&git_dir.join("commondir")) {
+        Ok(named) => git_dir.join(as_path(named.trim_ascii_end())),
+        Err(_) => git_dir.to_owned(),
+    }
 }
 
 fn is_repository(dot_git: &Path) -> bool {
-    dot_git.symlink_metadata().is_ok() && git_dir(dot_git).is_some()
+    matches!(GitDir::of(dot_git), GitDir::Valid(_))
 }
 
 fn read_some(path: &Path) -> io::Result<Vec<u8>> {

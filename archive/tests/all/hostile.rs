@@ -235,29 +235,119 @@ fn names_that_lead_out_and_in_again_are_read_as_go_reads_them() {
 }
 
 #[test]
-fn files_below_links_and_files_of_the_archive_are_refused() {
-    let cases: [&[Entry]; 5] = [
-        &[link("l", "../outside"), file("l/secret", "y")],
-        &[file("l/secret", "y"), link("l", "../outside")],
-        &[link("d/l", "/"), file("d/l/etc/x", "y")],
+fn files_below_files_of_the_archive_are_refused() {
+    let cases: [&[Entry]; 2] = [
         &[file("l", "x"), file("l/secret", "y")],
-        &[
-            link("a", "b"),
-            link("b", "../outside"),
-            file("a/secret", "y"),
-        ],
+        &[link("d", ".."), file("d/l", "x"), file("d/l/secret", "y")],
     ];
     for entries in cases {
         for (archive, format) in both(entries) {
-            let fixture = Fixture::new();
-            let refusal = fixture.refusal(&archive, format);
-            let name = refusal.split(':').next().unwrap();
-            let names = entries.iter().map(|entry| text(&entry.name));
-            assert!(
-                names.into_iter().any(|it| it == name),
-                "{format:?} {refusal}"
-            );
+            let refusal = Fixture::new().refusal(&archive, format);
+
+            let name = text(&entries.last().unwrap().name);
+            let wanted = format!("{name}: lies below an entry of the archive that is no folder");
+            assert_eq!(refusal, wanted, "{format:?}");
         }
+    }
+}
+
+/// Golden job 223: what lies below a link of the archive lies in a folder, and the link is not made.
+#[test]
+fn no_link_of_the_archive_is_followed_to_what_lies_below_it() {
+    let cases: [(&[Entry], &str, &str); 6] = [
+        (
+            &[link("l", "../outside"), file("l/secret", "y")],
+            "l",
+            "l/secret",
+        ),
+        (
+            &[file("l/secret", "y"), link("l", "../outside")],
+            "l",
+            "l/secret",
+        ),
+        (
+            &[link("d/l", "/"), file("d/l/etc/x", "y")],
+            "d/l",
+            "d/l/etc/x",
+        ),
+        (
+            &[
+                link("a", "b"),
+                link("b", "../outside"),
+                file("a/secret", "y"),
+            ],
+            "a",
+            "a/secret",
+        ),
+        (
+            &[
+                link("a", "../outside"),
+                link("a/b", "sub"),
+                file("a/b/x", "y"),
+            ],
+            "a",
+            "a/b/x",
+        ),
+        (
+            &[
+                link("l", "../outside"),
+                file("l/sub/", ""),
+                file("l/sub/x", "y"),
+            ],
+            "l",
+            "l/sub/x",
+        ),
+    ];
+    for (entries, not_made, written) in cases {
+        for (archive, format) in both(entries) {
+            let fixture = Fixture::new();
+            let dest = fixture.dest();
+
+            let extracted = unpack(&archive, format, &dest, &options()).unwrap();
+
+            fixture.check();
+            let wanted = format!("remove {}/{not_made}: directory not empty", dest.display());
+            let told = extracted.obstructed.unwrap().to_string();
+            assert_eq!(told, wanted, "{format:?}");
+            assert_eq!(fs::read(dest.join(written)).unwrap(), b"y", "{format:?}");
+            let is_folder = |path: &Path| !path.is_symlink() && path.is_dir();
+            assert!(is_folder(&dest.join(not_made)), "{format:?} {not_made}");
+        }
+    }
+}
+
+#[test]
+fn links_below_a_link_of_the_archive_lie_in_a_folder_as_well() {
+    let entries = [file("real/g", "y"), link("l", "real"), link("l/g", "other")];
+    for (archive, format) in both(&entries) {
+        let fixture = Fixture::new();
+        let dest = fixture.dest();
+
+        let extracted = unpack(&archive, format, &dest, &options()).unwrap();
+
+        assert!(extracted.obstructed.is_some(), "{format:?}");
+        assert_eq!(fs::read(dest.join("real/g")).unwrap(), b"y", "{format:?}");
+        assert!(!dest.join("l").is_symlink(), "{format:?}");
+        let target = fs::read_link(dest.join("l/g")).unwrap();
+        assert_eq!(target, Path::new("other"), "{format:?}");
+    }
+}
+
+/// The tree that such an archive was made of may stand there already.
+#[test]
+fn a_link_that_stands_there_as_the_archive_has_it_is_followed_beneath_the_destination() {
+    let entries = [link("l", "real"), file("l/f", "new")];
+    for (archive, format) in both(&entries) {
+        let fixture = Fixture::new();
+        let dest = fixture.dest();
+        fs::create_dir(dest.join("real")).unwrap();
+        symlink("real", dest.join("l")).unwrap();
+
+        let extracted = unpack(&archive, format, &dest, &options()).unwrap();
+
+        assert_eq!(extracted.obstructed, None, "{format:?}");
+        assert_eq!(fs::read(dest.join("real/f")).unwrap(), b"new", "{format:?}");
+        assert!(dest.join("l").is_symlink(), "{format:?}");
     }
 }
 
@@ -330,14 +420,20 @@ fn what_stands_there_is_replaced_but_no_full_folder() {
         assert!(dest.join("b").is_dir() && dest.join("e").is_symlink());
         assert_eq!(fs::read_to_string(dest.join("c/d")).unwrap(), "new");
     }
-    for entry in [file("full", "x"), link("full", "x")] {
-        for (archive, format) in both(std::slice::from_ref(&entry)) {
-            let fixture = Fixture::new();
-            fs::create_dir_all(fixture.dest().join("full/inner")).unwrap();
-            let refusal = fixture.refusal(&archive, format);
-            assert!(refusal.starts_with("full: "), "{refusal}");
-            assert!(fixture.dest().join("full/inner").is_dir());
-        }
+    for (archive, format) in both(&[file("full", "x")]) {
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.dest().join("full/inner")).unwrap();
+        let refusal = fixture.refusal(&archive, format);
+        assert!(refusal.starts_with("full: "), "{refusal}");
+        assert!(fixture.dest().join("full/inner").is_dir());
+    }
+    for (archive, format) in both(&[link("full", "x"), link("other", "x")]) {
+        let fixture = Fixture::new();
+        let dest = fixture.dest();
+        fs::create_dir_all(dest.join("full/inner")).unwrap();
+        let extracted = unpack(&archive, format, &dest, &options()).unwrap();
+        assert!(extracted.obstructed.unwrap().path.ends_with(b"/full"));
+        assert!(dest.join("full/inner").is_dir() && dest.join("other").is_symlink());
     }
 }
 

@@ -16,4 +16,5 @@ mod kit;
 mod selection;
 mod spill;
 mod tree;
+mod untracked;
 mod zip_peer;

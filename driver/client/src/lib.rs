@@ -23,7 +23,7 @@ pub use ready::{GuestReady, ReadyListener};
 pub use tree::TreeStream;
 pub use vk_agent_proto::{
     Archive as ArchiveRequest, ArchiveFormat, ArchiveSummary, Extract as ExtractRequest,
-    ExtractSummary, Level, Line, Severity,
+    ExtractSummary, Line, Severity,
 };
 pub use vk_agent_proto::{
     Exec as ExecRequest, ExitStatus, Exited, FailureKind, GetTree as GetTreeRequest,

@@ -23,7 +23,7 @@ mod spool;
 
 pub use artifacts::{
     ApiError, ArtifactStore, BoxFuture, CallError, ClientError, Download, DownloadError, GitLab,
-    GitLabArtifacts, KeptArtifacts, Upload, UploadError, file_name, format_name,
+    GitLabArtifacts, KeptArtifacts, Unmade, Upload, UploadError, file_name, format_name,
 };
 pub use caches::{
     CacheArchive, CacheError, CacheRegistry, CacheSettings, CacheStore, FolderError, ManifestError,

@@ -1,7 +1,9 @@
 //! Progress of a transfer: bytes are counted, and told in the trace (gitlab-runner, wire §3.5:
 //! `commands/helpers/meter`).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use vk_http::Count;
 
@@ -21,9 +23,11 @@ pub(crate) struct Meter {
     pub(crate) total: Option<u64>,
 }
 
+/// Progress is told no more often, whatever is asked for.
+const LEAST: Duration = Duration::from_secs(1);
+
 impl Meter {
-    /// Does `work`, whose bytes are counted by `count`, and tells about it. Of work that ends before it is time to tell
-    /// and moved nothing, nothing is told.
+    /// Does `work`, whose bytes are counted by `count`, and tells about it: at once, again and again, and at its end.
     pub(crate) async fn run<T>(
         self,
         count: &Count,
@@ -33,22 +37,18 @@ impl Meter {
         let Some(every) = self.every else {
             return work.await;
         };
+        let every = every.max(LEAST);
         let began = Instant::now();
-        let mut told = false;
+        output.out(self.line(0, Duration::ZERO)).await;
         let line = || self.line(count.bytes(), began.elapsed());
         tokio::pin!(work);
         let result = loop {
             tokio::select! {
                 result = &mut work => break result,
-                () = tokio::time::sleep(every) => {
-                    output.out(line()).await;
-                    told = true;
-                }
+                () = tokio::time::sleep(every) => output.out(line()).await,
             }
         };
-        if told || count.bytes() > 0 {
-            output.out(format!("{}\n", line())).await;
-        }
+        output.out(format!("{}\n", line())).await;
         result
     }
 
@@ -132,53 +132,73 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn progress_is_told_while_the_work_goes_on_and_once_at_its_end() {
+    async fn told_of(
+        meter: Meter,
+        count: &Count,
+        work: impl Future<Output = &'static str>,
+    ) -> Vec<String> {
         let (output, mut read) = output_channel();
-        let meter = Meter {
-            label: "Downloading artifacts",
-            every: Some(Duration::from_millis(1)),
-            total: None,
+        let run = async {
+            let result = meter.run(count, &output, work).await;
+            drop(output);
+            result
         };
-        let count = Count::default();
-        let work = async {
-            count.add(7);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            "done"
-        };
-
         let told = async {
             let mut lines = Vec::new();
             while let Some(note) = read.recv().await {
-                let end = note.output.text().ends_with('\n');
                 lines.push(note.output.text().to_owned());
-                if end {
-                    break;
-                }
             }
             lines
         };
-        let (result, lines) = tokio::join!(meter.run(&count, &output, work), told);
-
+        let (result, lines) = tokio::join!(run, told);
         assert_eq!(result, "done");
-        assert!(lines.len() > 1, "{lines:?}");
-        assert!(
-            lines
-                .iter()
-                .all(|line| line.starts_with("\rDownloading artifacts 7 B"))
+        lines
+    }
+
+    /// gitlab-runner, wire §3.5.
+    #[tokio::test(start_paused = true)]
+    async fn progress_is_told_at_once_while_the_work_goes_on_and_at_its_end() {
+        let lines = async |every: u64| {
+            let meter = Meter {
+                label: "Uploading artifacts",
+                every: Some(Duration::from_millis(every)),
+                total: None,
+            };
+            let count = Count::default();
+            let work = async {
+                count.add(700);
+                tokio::time::sleep(Duration::from_millis(3500)).await;
+                "done"
+            };
+            told_of(meter, &count, work).await
+        };
+        let line = |rest: &str| format!("\rUploading artifacts {rest}{ERASER}");
+        let wanted = [
+            line("0 B (0 B/s)"),
+            line("700 B (700 B/s)"),
+            line("700 B (350 B/s)"),
+            line("700 B (233 B/s)"),
+            line("700 B (200 B/s)") + "\n",
+        ];
+
+        for every in [1, 500, 1000] {
+            assert_eq!(lines(every).await, wanted, "{every}");
+        }
+        assert_eq!(
+            lines(2000).await,
+            [0, 2, 4].map(|at: usize| wanted[at].clone())
         );
+        assert_eq!(lines(3_600_000).await.len(), 2);
     }
 
     #[tokio::test]
-    async fn nothing_is_told_of_nothing() {
-        let (output, mut read) = output_channel();
+    async fn nothing_is_told_unless_it_is_asked_for() {
         let meter = Meter {
             label: "Uploading cache",
-            every: Some(Duration::from_secs(3600)),
+            every: None,
             total: Some(7),
         };
-        meter.run(&Count::default(), &output, async {}).await;
-        drop(output);
-        assert_eq!(read.recv().await, None);
+        let lines = told_of(meter, &Count::default(), async { "done" }).await;
+        assert_eq!(lines, [""; 0]);
     }
 }

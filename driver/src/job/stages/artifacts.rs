@@ -5,11 +5,13 @@ use vk_agent_client::ArchiveRequest;
 use vk_hub_proto::job::{ArchiveFormat, Artifact, ArtifactOutcome, Dependency};
 use vk_trace::Output;
 use vk_trace::helper::Level;
-use vk_transfer::{Download, DownloadError, Spooled, Upload, UploadError, file_name, format_name};
+use vk_transfer::{
+    Download, DownloadError, Spooled, Unmade, Upload, UploadError, file_name, format_name,
+};
 
 use super::io::StageIo;
 use super::pack_error::PackError;
-use super::transfer::{Transfer, failure, fatal, transferring};
+use super::transfer::{Transfer, Unpacked, failure, fatal, transferring};
 use super::{Made, Moment, StageEnd, uploads_of};
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::feature_flags::FeatureFlag;
@@ -61,7 +63,8 @@ async fn one_download(
         Err(error) => return Err(system(format!("cannot read the archive again: {error}"))),
     };
     match transfer.unpack(file, None).await {
-        Ok(()) => Ok(()),
+        Ok(Unpacked::Whole) => Ok(()),
+        Ok(Unpacked::Obstructed(text)) => Err(fatal(output, &text).await),
         Err(error) => Err(failure(output, &error).await),
     }
 }
@@ -140,15 +143,23 @@ async fn pack_and_send(
         exclude: environment.expanded_paths(&artifact.exclude, output).await,
         untracked: artifact.untracked,
         format,
-        level: environment
-            .compression("ARTIFACT_COMPRESSION_LEVEL", output)
-            .await,
+        level: environment.compression("ARTIFACT_COMPRESSION_LEVEL"),
     };
     let archive = match transfer.pack(request).await {
         Ok(Some(archive)) => archive,
         Ok(None) => {
             output.log(Level::Error, "No files to upload", &[]).await;
             return Ok(false);
+        }
+        Err(PackError::Unmade(reason)) => {
+            let unmade = Unmade {
+                job_id: transfer.context.job.job.id,
+                artifact_type: &artifact.artifact_type,
+                reason: &reason,
+            };
+            let error = transfer.context.artifacts.unmade(unmade, output).await;
+            let failure = fatal(output, &error.to_string()).await;
+            return Err((ArtifactOutcome::Failed, failure));
         }
         Err(error) => {
             let outcome = match error {

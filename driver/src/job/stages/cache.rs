@@ -11,7 +11,7 @@ use super::Moment;
 use super::io::StageIo;
 use super::pack_error::PackError;
 use super::script;
-use super::transfer::{Transfer, script_warning, transferring};
+use super::transfer::{Transfer, Unpacked, script_warning, transferring};
 use crate::job::context::{JobContext, configuration, has_content, system};
 use crate::job::feature_flags::FeatureFlag;
 use crate::job::order::StageFailure;
@@ -19,7 +19,8 @@ use crate::job::script::remove_caches_script;
 use crate::job::session::Session;
 use vk_agent_client::{ArchiveFormat, ArchiveRequest};
 use vk_text::chain;
-use vk_transfer::keys::{self, Key};
+use vk_trace::helper::Level;
+use vk_transfer::keys::{self, Fallback, Key};
 use vk_transfer::{CacheError, CacheStore, ProgressReporting, Stored};
 
 /// Limit on a cache's archive in bytes, 0 for none (gitlab-runner, wire §4.5).
@@ -108,6 +109,8 @@ enum Trouble {
     This(String),
     /// No other will.
     All(String),
+    /// It was restored but for a link, and counts as not found; the helper's last line (golden job 223).
+    Obstructed(String),
     /// Nor will the job.
     Job(StageFailure),
 }
@@ -127,9 +130,10 @@ impl From<PackError> for Trouble {
         match error {
             // Nothing that follows could run.
             PackError::Broken(text) => Self::Job(system(text)),
-            PackError::Refused(_) | PackError::Disk(_) | PackError::TooLarge(_) => {
-                Self::This(error.to_string())
-            }
+            PackError::Refused(_)
+            | PackError::Unmade(_)
+            | PackError::Disk(_)
+            | PackError::TooLarge(_) => Self::This(error.to_string()),
         }
     }
 }
@@ -151,15 +155,15 @@ impl<'a> Caches<'a> {
         };
         let job = self.transfer.environment.job();
         let hash = job.is_on(FeatureFlag::HashCacheKeys);
-        let (fallbacks, warning) = keys::fallbacks(cache, job.variables(), hash);
-        if let Some(warning) = warning {
-            script_warning(output, &warning).await;
+        let mut keys = vec![key];
+        for fallback in keys::fallbacks(cache, job.variables(), hash) {
+            match fallback {
+                Fallback::Warning(text) => script_warning(output, &text).await,
+                Fallback::Empty => self.skip_for("empty cache key").await,
+                Fallback::Key(key) => keys.push(key),
+            }
         }
-        for key in std::iter::once(Some(key)).chain(fallbacks) {
-            let Some(key) = key else {
-                self.skip_for("empty cache key").await;
-                continue;
-            };
+        for key in keys {
             if self.skips().await {
                 return Ok(());
             }
@@ -216,8 +220,10 @@ impl<'a> Caches<'a> {
             return Ok(false);
         };
         let format = Some(ArchiveFormat::TarZstd);
-        self.transfer.unpack(archive, format).await?;
-        Ok(true)
+        match self.transfer.unpack(archive, format).await? {
+            Unpacked::Whole => Ok(true),
+            Unpacked::Obstructed(text) => Err(Trouble::Obstructed(text)),
+        }
     }
 
     async fn save(&mut self, cache: &Cache) -> Result<(), StageFailure> {
@@ -255,9 +261,7 @@ impl<'a> Caches<'a> {
             exclude: Vec::new(),
             untracked: cache.untracked,
             format: ArchiveFormat::TarZstd,
-            level: environment
-                .compression("CACHE_COMPRESSION_LEVEL", output)
-                .await,
+            level: environment.compression("CACHE_COMPRESSION_LEVEL"),
         };
         let Some(archive) = self.transfer.pack(request).await? else {
             output.warning("No files to cache.").await;
@@ -338,6 +342,10 @@ impl<'a> Caches<'a> {
             Trouble::All(text) => {
                 self.is_unavailable = true;
                 text
+            }
+            Trouble::Obstructed(text) => {
+                self.transfer.output.log(Level::Fatal, &text, &[]).await;
+                return Ok(());
             }
             Trouble::Job(failure) => return Err(failure),
         };

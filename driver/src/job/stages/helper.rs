@@ -13,9 +13,7 @@ use crate::guest::Guest;
 use crate::job::expand::expand;
 use crate::job::script::ENV_FILE;
 use crate::job::variables::JobEnvironment;
-use vk_agent_client::{
-    AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest, Level as Compression,
-};
+use vk_agent_client::{AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest};
 use vk_text::parse_duration;
 use vk_trace::OutputSender;
 
@@ -93,15 +91,10 @@ impl HelperEnvironment {
         all
     }
 
-    /// The compression level that variable `name` asks for (gitlab-runner, wire §3.4).
-    pub(super) async fn compression(&self, name: &str, output: &OutputSender) -> Compression {
-        match Compression::parse(self.value(name)) {
-            Ok(level) => level,
-            Err(unknown) => {
-                output.warning(&unknown.to_string()).await;
-                Compression::Default
-            }
-        }
+    /// The compression level that variable `name` asks for, which is judged where compression begins (gitlab-runner,
+    /// wire §3.4).
+    pub(super) fn compression(&self, name: &str) -> String {
+        self.value(name).to_owned()
     }
 
     /// How often progress is told.
@@ -132,7 +125,9 @@ async fn env_file(
     {
         Ok(()) => {}
         // Neither the folder nor the file need be there, and a job may have put something else in the file's place.
-        Err(PackError::Refused(why)) => tracing::debug!(%why, "no variables from GITLAB_ENV"),
+        Err(PackError::Refused(why) | PackError::Unmade(why)) => {
+            tracing::debug!(%why, "no variables from GITLAB_ENV")
+        }
         Err(error) => return Err(error),
     }
     if file.len() > MAX_ENV_FILE {
@@ -282,9 +277,7 @@ mod tests {
         assert_eq!(helper.meter(), None);
         assert_eq!(helper.limit("LIMIT"), None);
         assert_eq!(helper.limit("N"), None);
-        let (level, lines) = said(async |output| helper.compression("LEVEL", output).await).await;
-        assert_eq!(level, Compression::Default);
-        assert!(lines[0].contains("compression level \"best\" is invalid"));
+        assert_eq!(helper.compression("LEVEL"), "best");
         let (path, lines) = said(async |output| {
             let paths = ["a/$(id)".to_owned()];
             helper.expanded_paths(&paths, output).await

@@ -1,6 +1,7 @@
 //! What goes wrong with archives between a guest and its host.
 
 use vk_agent_client::AgentError;
+use vk_agent_proto::FailureKind;
 use vk_text::chain;
 use vk_transfer::SpoolError;
 
@@ -10,6 +11,9 @@ pub(super) enum PackError {
     /// The guest says why.
     #[error("{0}")]
     Refused(String),
+    /// What was chosen cannot be an archive of this format.
+    #[error("{0}")]
+    Unmade(String),
     /// The guest is lost, or does not keep to the protocol.
     #[error("{0}")]
     Broken(String),
@@ -24,6 +28,11 @@ pub(super) enum PackError {
 impl From<AgentError> for PackError {
     fn from(error: AgentError) -> Self {
         match error {
+            AgentError::Failed {
+                kind: FailureKind::CannotArchive,
+                message,
+                ..
+            } => Self::Unmade(message),
             AgentError::Failed { message, .. } => Self::Refused(message),
             // What goes to the guest lies on this host's disk.
             error @ AgentError::Source { .. } => Self::Disk(chain(&error)),

@@ -121,7 +121,7 @@ impl Transfer<'_> {
         &self,
         archive: impl AsyncRead + Unpin + Send,
         format: Option<ArchiveFormat>,
-    ) -> Result<(), PackError> {
+    ) -> Result<Unpacked, PackError> {
         let request = ExtractRequest {
             dest: self.context.environment.dirs().project.clone(),
             format,
@@ -136,13 +136,26 @@ impl Transfer<'_> {
         let summary = agent.extract(request, archive, tell).await?;
         let took_us = began.elapsed().as_micros();
         tracing::debug!(took_us, bytes = summary.bytes, "unpacked an archive");
-        Ok(())
+        Ok(match summary.obstructed {
+            text if text.is_empty() => Unpacked::Whole,
+            text => Unpacked::Obstructed(text),
+        })
     }
+}
+
+/// What came of an archive.
+#[must_use]
+pub(super) enum Unpacked {
+    /// All is there.
+    Whole,
+    /// All but a link in whose place other entries need a folder, which GitLab Runner's helper fails on, in its words.
+    Obstructed(String),
 }
 
 /// A line of the guest's as the helper's log has it.
 fn helper_line(line: &Line) -> Output {
     let level = match line.severity {
+        Severity::Plain => return Output::Stderr(format!("{}\n", line.text).into()),
         Severity::Info => Level::Info,
         Severity::Warning => Level::Warning,
         Severity::Error => Level::Error,

@@ -286,11 +286,6 @@ impl Reply {
         self.response.status()
     }
 
-    /// The size of its content in bytes, where the server tells.
-    pub(super) fn size(&self) -> Option<u64> {
-        self.response.content_length()
-    }
-
     /// The correlation ID of `call`: the server's own, where it names one.
     pub(super) fn correlation_id<'r>(&'r self, call: &'r Call<'_>) -> &'r str {
         self.response

@@ -150,7 +150,7 @@ impl GitLab {
             let meter = Meter {
                 label: "Downloading artifacts",
                 every: download.meter,
-                total: reply.size(),
+                total: None,
             };
             match meter.run(&count, output, keep(reply, spool, &count)).await {
                 Ok(()) => {}

@@ -19,4 +19,4 @@ pub use client::{CallError, ClientError, GitLab};
 pub use download::{Download, DownloadError};
 pub use name::{file_name, format_name};
 pub use store::{ArtifactStore, BoxFuture, GitLabArtifacts, KeptArtifacts};
-pub use upload::{Upload, UploadError};
+pub use upload::{Unmade, Upload, UploadError};

@@ -14,7 +14,7 @@ use vk_trace::OutputSender;
 
 use super::client::{ClientError, GitLab};
 use super::download::{Download, DownloadError};
-use super::upload::{Upload, UploadError};
+use super::upload::{Unmade, Upload, UploadError};
 use crate::spool::Spooled;
 
 /// A future behind a trait object.
@@ -32,6 +32,16 @@ pub trait ArtifactStore: fmt::Debug + Send + Sync {
         upload: Upload<'a>,
         output: &'a OutputSender,
     ) -> BoxFuture<'a, Result<(), UploadError>>;
+
+    /// Tells of an archive that cannot be made, for which the job fails, and answers how: with the reason, unless a store
+    /// has more to say.
+    fn unmade<'a>(
+        &'a self,
+        unmade: Unmade<'a>,
+        _output: &'a OutputSender,
+    ) -> BoxFuture<'a, UploadError> {
+        Box::pin(async move { UploadError::Other(unmade.reason.to_owned()) })
+    }
 
     /// Brings an earlier job's archive.
     ///
@@ -90,6 +100,19 @@ impl ArtifactStore for GitLabArtifacts {
         output: &'a OutputSender,
     ) -> BoxFuture<'a, Result<(), UploadError>> {
         Box::pin(async move { self.client().await?.upload(&upload, output).await })
+    }
+
+    fn unmade<'a>(
+        &'a self,
+        unmade: Unmade<'a>,
+        output: &'a OutputSender,
+    ) -> BoxFuture<'a, UploadError> {
+        Box::pin(async move {
+            match self.client().await {
+                Ok(client) => client.unmade(&unmade, output).await,
+                Err(error) => error.into(),
+            }
+        })
     }
 
     fn download<'a>(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 
+use super::answer::clean;
 use super::client::{Call, CallError, ClientError, GitLab, Token};
 use super::multipart::Multipart;
 use crate::meter::Meter;
@@ -31,6 +32,17 @@ pub struct Upload<'a> {
     pub expire_in: &'a str,
     /// How often progress is told.
     pub meter: Option<Duration>,
+}
+
+/// An archive that cannot be made of what a job chose: a raw one of several files, say.
+#[derive(Clone, Copy, Debug)]
+pub struct Unmade<'a> {
+    /// The job it would belong to.
+    pub job_id: u64,
+    /// Its type; empty for none.
+    pub artifact_type: &'a str,
+    /// Why not.
+    pub reason: &'a str,
 }
 
 /// Why GitLab has no artifact now. The texts are those of GitLab Runner's last line.
@@ -103,22 +115,32 @@ impl GitLab {
         let meter = Meter {
             label: "Uploading artifacts",
             every: upload.meter,
-            total: Some(upload.file.size()),
+            // GitLab Runner packs while it uploads.
+            total: None,
         };
-        let mut failed = 0;
+        let mut tries = Tries::default();
         loop {
             let once = self.upload_once(upload, &token, &content, output);
-            let Err(error) = meter.run(&count, output, once).await else {
-                return Ok(());
-            };
-            failed += 1;
-            if failed >= error.tries() {
-                return Err(error);
+            match meter.run(&count, output, once).await {
+                Ok(()) => return Ok(()),
+                Err(error) => tries.failed(error, output).await?,
             }
-            let text = error.to_string();
-            let fields = [("context", "artifacts-uploader"), ("error", text.as_str())];
-            output.log(Level::Warning, "Retrying...", &fields).await;
-            tokio::time::sleep(pause(failed)).await;
+        }
+    }
+
+    /// Tells of an archive that cannot be made. GitLab Runner finds that out while it uploads, as often as it tries.
+    pub(super) async fn unmade(&self, unmade: &Unmade<'_>, output: &OutputSender) -> UploadError {
+        let mut tries = Tries::default();
+        loop {
+            let error = CallError::Lost {
+                method: Method::POST.to_string(),
+                url: clean(&self.api.artifacts(unmade.job_id, &[])).into(),
+                cause: unmade.reason.to_owned(),
+            };
+            let error = lost(unmade.job_id, unmade.artifact_type, error, output).await;
+            if let Err(error) = tries.failed(error, output).await {
+                return error;
+            }
         }
     }
 
@@ -141,20 +163,12 @@ impl GitLab {
             body: Some(content),
             id: vk_text::random_id(),
         };
-        let what = match upload.artifact_type {
-            "" => "Uploading artifacts to coordinator...".to_owned(),
-            name => format!("Uploading artifacts as \"{name}\" to coordinator..."),
-        };
+        let what = what(upload.artifact_type);
         let id = upload.job_id.to_string();
         let reply = match self.call_with_retries(&call, output).await {
             Ok(reply) => reply,
             Err(error) => {
-                let text = error.to_string();
-                let fields = [("error", text.as_str()), ("id", id.as_str())];
-                output
-                    .log(Level::Error, &format!("{what} error"), &fields)
-                    .await;
-                return Err(UploadError::Lost(error));
+                return Err(lost(upload.job_id, upload.artifact_type, error, output).await);
             }
         };
         let status = reply.status();
@@ -172,6 +186,57 @@ impl GitLab {
         ];
         output.log(level, &text, &fields).await;
         result
+    }
+}
+
+/// How often an upload was tried.
+#[derive(Default)]
+struct Tries {
+    failed: u32,
+}
+
+impl Tries {
+    /// Waits until it is time to try again.
+    ///
+    /// # Errors
+    ///
+    /// `error`, when that was often enough.
+    async fn failed(
+        &mut self,
+        error: UploadError,
+        output: &OutputSender,
+    ) -> Result<(), UploadError> {
+        self.failed += 1;
+        if self.failed >= error.tries() {
+            return Err(error);
+        }
+        let text = error.to_string();
+        let fields = [("context", "artifacts-uploader"), ("error", text.as_str())];
+        output.log(Level::Warning, "Retrying...", &fields).await;
+        tokio::time::sleep(pause(self.failed)).await;
+        Ok(())
+    }
+}
+
+/// Tells that GitLab did not answer.
+async fn lost(
+    job_id: u64,
+    artifact_type: &str,
+    error: CallError,
+    output: &OutputSender,
+) -> UploadError {
+    let (text, id) = (error.to_string(), job_id.to_string());
+    let fields = [("error", text.as_str()), ("id", id.as_str())];
+    let line = format!("{} error", what(artifact_type));
+    output.log(Level::Error, &line, &fields).await;
+    UploadError::Lost(error)
+}
+
+/// How a line about an upload begins.
+fn what(artifact_type: &str) -> String {
+    match artifact_type {
+        "" => "Uploading artifacts to coordinator...".to_owned(),
+        name => format!("Uploading artifacts as \"{name}\" to coordinator..."),
     }
 }
 

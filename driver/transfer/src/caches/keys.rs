@@ -46,57 +46,74 @@ pub struct OwnKey {
 
 /// The key of `cache`; `hash` is `FF_HASH_CACHE_KEYS`, under which it counts as it was written.
 pub fn own(cache: &Cache, hash: bool) -> OwnKey {
+    named(&cache.raw_key, &cache.key, hash)
+}
+
+/// The key that was written as `raw` and reads `clean` as a path.
+fn named(raw: &str, clean: &str, hash: bool) -> OwnKey {
     if hash {
-        let key = key_of(&cache.raw_key, true);
+        let key = key_of(raw, true);
         return OwnKey { key, warning: None };
     }
-    let warning = if cache.raw_key == cache.key {
+    let warning = if raw == clean {
         None
-    } else if cache.key.is_empty() {
-        Some(format!(
-            "cache key {} could not be sanitized",
-            quoted(&cache.raw_key)
-        ))
+    } else if clean.is_empty() {
+        Some(format!("cache key {} could not be sanitized", quoted(raw)))
     } else {
         Some(format!(
             "cache key {} sanitized to {}",
-            quoted(&cache.raw_key),
-            quoted(&cache.key)
+            quoted(raw),
+            quoted(clean)
         ))
     };
-    let key = key_of(&cache.key, false);
+    let key = key_of(clean, false);
     OwnKey { key, warning }
 }
 
-/// The keys to try after the cache's own, in order, and the warning about one that is not allowed. `None` is a key of
-/// which nothing is left.
-pub fn fallbacks(
-    cache: &Cache,
-    variables: &Variables,
-    hash: bool,
-) -> (Vec<Option<Key>>, Option<String>) {
-    let written = if hash {
-        &cache.raw_fallback_keys
-    } else {
-        &cache.fallback_keys
-    };
-    let mut keys: Vec<Option<Key>> = written.iter().map(|key| key_of(key, hash)).collect();
-    let last = variables.expand(variables.value(FALLBACK_KEY));
-    let mut warning = None;
-    if !last.is_empty() {
-        // What counts is the key that is looked for, not its spelling (gitlab-runner, wire §4.3).
-        let human = if hash { last } else { sanitized(&last) };
-        if human.trim_end_matches(['.', ' ']).ends_with(PROTECTED) {
-            warning = Some(format!(
-                "{FALLBACK_KEY} {} not allowed to end in {}",
-                quoted(&human),
-                quoted(PROTECTED)
-            ));
-        } else {
-            keys.push(key_of(&human, hash));
-        }
+/// What comes of the keys that are tried after a cache's own. All of it is told before the first key is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// A key is not what the job wrote, or not allowed.
+    Warning(String),
+    /// Nothing is left of a key.
+    Empty,
+    /// A key to try.
+    Key(Key),
+}
+
+/// What comes of `cache`'s fallback keys and, after them, of the variable's, in the order in which it is told and tried.
+pub fn fallbacks(cache: &Cache, variables: &Variables, hash: bool) -> Vec<Fallback> {
+    let mut all = Vec::new();
+    // One whose raw form was not sent is as it was written.
+    let raw_keys = cache.raw_fallback_keys.iter().map(Some);
+    let raw_keys = raw_keys.chain(std::iter::repeat(None));
+    for (clean, raw) in cache.fallback_keys.iter().zip(raw_keys) {
+        let raw = raw.unwrap_or(clean);
+        let OwnKey { key, warning } = named(raw, clean, hash);
+        all.extend(warning.map(Fallback::Warning));
+        all.push(key.map_or(Fallback::Empty, Fallback::Key));
     }
-    (keys, warning)
+    let last = variables.expand(variables.value(FALLBACK_KEY));
+    if !last.is_empty() {
+        let OwnKey { key, warning } = named(&last, &sanitized(&last), hash);
+        all.extend(warning.map(Fallback::Warning));
+        all.push(match key {
+            None => Fallback::Empty,
+            Some(key) if is_protected(&key) => Fallback::Warning(format!(
+                "{FALLBACK_KEY} {} not allowed to end in {}",
+                quoted(&key.human),
+                quoted(PROTECTED)
+            )),
+            Some(key) => Fallback::Key(key),
+        });
+    }
+    all
+}
+
+/// Whether it may be a protected ref's. What counts is the key that is looked for, not its spelling (gitlab-runner,
+/// wire §4.3).
+fn is_protected(key: &Key) -> bool {
+    key.human.trim_end_matches(['.', ' ']).ends_with(PROTECTED)
 }
 
 fn key_of(human: &str, hash: bool) -> Option<Key> {
@@ -167,18 +184,39 @@ mod tests {
         );
     }
 
+    /// Golden jobs 201 to 203.
+    #[test]
+    fn each_fallback_that_is_cleaned_or_empty_is_told_where_its_turn_is() {
+        let told = |fallback: &str| -> Vec<String> {
+            fallbacks(&cache("k", "k"), &variables(fallback), false)
+                .into_iter()
+                .map(|it| match it {
+                    Fallback::Warning(text) => text,
+                    Fallback::Empty => "empty".to_owned(),
+                    Fallback::Key(key) => key.human,
+                })
+                .collect()
+        };
+        let own = [
+            r#"cache key "fb//" sanitized to "fb""#,
+            "fb",
+            r#"cache key ".." could not be sanitized"#,
+            "empty",
+        ];
+        assert_eq!(told(""), own);
+        let after = told("x/../y ");
+        assert_eq!(after[..4], own);
+        assert_eq!(after[4..], [r#"cache key "x/../y " sanitized to "y""#, "y"]);
+        let after = told("../.");
+        assert_eq!(
+            after[4..],
+            [r#"cache key "../." could not be sanitized"#, "empty"]
+        );
+    }
+
     /// gitlab-runner, wire §4.3, and build §2.11, example 14.
     #[test]
     fn the_variables_key_comes_last_and_must_not_name_a_protected_ref() {
-        let human = |fallback: &str| {
-            let (keys, warning) = fallbacks(&cache("k", "k"), &variables(fallback), false);
-            let human = |key: Option<Key>| key.map(|key| key.human).unwrap_or_default();
-            let keys: Vec<String> = keys.into_iter().map(human).collect();
-            (keys.join("|"), warning)
-        };
-        assert_eq!(human(""), ("fb|".to_owned(), None));
-        assert_eq!(human("x/../y "), ("fb||y".to_owned(), None));
-        assert_eq!(human("../."), ("fb||".to_owned(), None));
         for (written, refused) in [
             ("main-protected", "main-protected"),
             ("main-protected. .", "main-protected. ."),
@@ -189,25 +227,32 @@ mod tests {
             ("main-protected/x/..", "main-protected"),
             ("main-protected%2E/ /", "main-protected."),
         ] {
-            let (keys, warning) = human(written);
-            assert_eq!(keys, "fb|", "{written:?}");
+            let told = fallbacks(&Cache::default(), &variables(written), false);
+            let refusal =
+                format!("CACHE_FALLBACK_KEY \"{refused}\" not allowed to end in \"-protected\"");
             assert_eq!(
-                warning.unwrap(),
-                format!("CACHE_FALLBACK_KEY \"{refused}\" not allowed to end in \"-protected\""),
+                told.last(),
+                Some(&Fallback::Warning(refusal)),
                 "{written:?}"
             );
+            let is_cleaned = written != refused;
+            assert_eq!(told.len(), 1 + usize::from(is_cleaned), "{told:?}");
         }
     }
 
     /// A hashed key counts as it was written: such a spelling names no protected ref's cache.
     #[test]
     fn a_hashed_key_must_not_name_a_protected_ref_either() {
-        let of = |fallback: &str| fallbacks(&cache("k", "k"), &variables(fallback), true);
-        let (keys, warning) = of("main-protected");
-        assert_eq!((keys.len(), warning.is_some()), (2, true));
-        let (keys, warning) = of("main-protected/");
-        assert_eq!((keys.len(), warning), (3, None));
-        assert_eq!(keys[2].clone().unwrap().human, "main-protected/");
+        let of = |fallback: &str| {
+            let mut all = fallbacks(&cache("k", "k"), &variables(fallback), true);
+            assert_eq!(all.len(), 3, "nothing is told of a hashed key: {all:?}");
+            all.remove(2)
+        };
+        assert!(matches!(of("main-protected"), Fallback::Warning(_)));
+        let Fallback::Key(key) = of("main-protected/") else {
+            panic!("no key")
+        };
+        assert_eq!(key.human, "main-protected/");
     }
 
     proptest! {
@@ -216,9 +261,11 @@ mod tests {
         fn no_fallback_of_the_variable_ends_as_protected_keys_do(
             end in r"([./\\ \t\n]|%2[fFeE]|x/\.\.){0,6}"
         ) {
-            let (keys, _) = fallbacks(&Cache::default(), &variables(&format!("main-protected{end}")), false);
-            for key in keys.into_iter().flatten() {
-                prop_assert!(!key.stored.trim_end_matches(['.', ' ']).ends_with(PROTECTED), "{:?}", key);
+            let all = fallbacks(&Cache::default(), &variables(&format!("main-protected{end}")), false);
+            for it in all {
+                if let Fallback::Key(key) = it {
+                    prop_assert!(!key.stored.trim_end_matches(['.', ' ']).ends_with(PROTECTED), "{:?}", key);
+                }
             }
         }
     }
@@ -263,8 +310,13 @@ mod tests {
             assert_eq!(read, content);
         }
         let fallback = |hash| {
-            let (mut keys, _) = fallbacks(&cache("k", "k"), &variables(""), hash);
-            keys.remove(0).unwrap()
+            let all = fallbacks(&cache("k", "k"), &variables(""), hash);
+            all.into_iter()
+                .find_map(|it| match it {
+                    Fallback::Key(key) => Some(key),
+                    _ => None,
+                })
+                .unwrap()
         };
         assert_eq!(fallback(false).human, "fb");
         assert_eq!(fallback(true).human, "fb//");

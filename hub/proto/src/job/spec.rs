@@ -362,7 +362,8 @@ pub struct Cache {
     pub raw_key: String,
     /// Keys to try when `key` is not found, in order, expanded and sanitised. One of which nothing is left is empty.
     pub fallback_keys: Vec<String>,
-    /// The same keys as expanded but not sanitised, for `FF_HASH_CACHE_KEYS`, under which they count.
+    /// The same keys as expanded but not sanitised, for the warnings that name changes, and for `FF_HASH_CACHE_KEYS`,
+    /// under which they count.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub raw_fallback_keys: Vec<String>,
     /// Whether files that git does not track belong to it.

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use vk_http::Proxies;
 use vk_tests::gitlab::{Answer, Call, Fault, GitLab};
 use vk_tests::noise::noise;
-use vk_transfer::{GitLab as Client, Upload, UploadError};
+use vk_transfer::{ArtifactStore, GitLab as Client, GitLabArtifacts, Unmade, Upload, UploadError};
 
 use super::kit::{JOB, TOKEN, noting, server, spooled, tls_server, upload};
 
@@ -303,6 +303,34 @@ async fn other_redirects_do_not_take_the_archive_along() {
     assert_eq!(exchanges.len(), 3);
 }
 
+/// GitLab Runner packs while it uploads: what cannot be packed is an upload that fails.
+#[tokio::test]
+async fn an_archive_that_cannot_be_made_is_told_as_often_as_an_upload_is_tried() {
+    let server = server();
+    let url = server.url();
+    let store = GitLabArtifacts::new(url.clone(), None, Proxies::default(), "vk".to_owned());
+    let unmade = Unmade {
+        job_id: JOB,
+        artifact_type: "junit",
+        reason: "only one file can be sent as raw",
+    };
+
+    let (error, said) = noting(async |notes| store.unmade(unmade, notes).await).await;
+
+    let text = format!(
+        "couldn't execute POST against {url}/api/v4/jobs/{JOB}/artifacts: \
+         only one file can be sent as raw"
+    );
+    assert_eq!(error.to_string(), text);
+    let line = "ERROR: Uploading artifacts as \"junit\" to coordinator... error".to_owned();
+    let retrying = "WARNING: Retrying...".to_owned();
+    assert_eq!(
+        said.messages(),
+        [line.clone(), retrying.clone(), line.clone(), retrying, line]
+    );
+    assert!(server.exchanges().is_empty());
+}
+
 #[tokio::test]
 async fn progress_is_told_when_it_is_asked_for() {
     let server = server();
@@ -333,12 +361,13 @@ async fn progress_is_told_when_it_is_asked_for() {
 
     result.unwrap();
     assert!(
-        said.out.starts_with("\rUploading artifacts "),
+        said.out
+            .starts_with("\rUploading artifacts 0 B (0 B/s)                \r"),
         "{}",
         said.out
     );
     assert!(
-        said.out.contains("\rUploading artifacts 2.10 MB/2.10 MB ("),
+        said.out.contains("\rUploading artifacts 2.10 MB ("),
         "{}",
         said.out
     );
