@@ -98,6 +98,15 @@ impl Job {
         Self::load_from("jobs", name)
     }
 
+    /// Reads job `name` of the corners, such as `220-step-name-quoted`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Job::load`].
+    pub fn load_corner(name: &str) -> anyhow::Result<Job> {
+        Self::load_from("corners", name)
+    }
+
     /// Reads job `name` of those about images and services, such as `101-image-plain`.
     ///
     /// # Errors
@@ -197,6 +206,15 @@ pub fn names() -> anyhow::Result<Vec<String>> {
     names_of("jobs")
 }
 
+/// The names of all golden jobs in corners, sorted.
+///
+/// # Errors
+///
+/// As [`names`].
+pub fn corner_names() -> anyhow::Result<Vec<String>> {
+    names_of("corners")
+}
+
 /// The names of all golden jobs about images, sorted.
 ///
 /// # Errors
@@ -264,8 +282,13 @@ mod tests {
             .unwrap()
             .into_iter()
             .map(|name| Job::load_image(&name));
+        let corners = corner_names()
+            .unwrap()
+            .into_iter()
+            .map(|name| Job::load_corner(&name));
         let differ = all
             .chain(images)
+            .chain(corners)
             .map(Result::unwrap)
             .filter(|job| job.differs != Differs::default());
         let mut count = 0;
@@ -273,7 +296,7 @@ mod tests {
             assert_ne!(job.differs.why, "", "{}", job.name);
             count += 1;
         }
-        assert_eq!(count, 10);
+        assert_eq!(count, 11);
     }
 
     #[test]

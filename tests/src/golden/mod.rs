@@ -11,4 +11,4 @@ mod job;
 pub mod uploads;
 
 pub use compare::{Diff, compare};
-pub use job::{Differs, End, Expected, Job, Refused, bundle, image_names, names};
+pub use job::{Differs, End, Expected, Job, Refused, bundle, corner_names, image_names, names};

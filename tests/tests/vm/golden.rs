@@ -7,27 +7,26 @@ use serde_json::Value;
 use vk_hub_proto::job::{Failure, gitlab_failure_reason};
 use vk_tests::git_http::Repos;
 use vk_tests::gitlab::GitLab;
-use vk_tests::golden::{End, Job, names, uploads};
+use vk_tests::golden::{End, Job, corner_names, names, uploads};
 use vk_tests::vk::{JobRun, Vk};
-
-fn check(name: &str) {
-    check_all(&[name]);
-}
 
 /// Runs jobs one after the other at one server, on one host.
 fn check_all(names: &[&str]) {
-    let token = Job::load(names[0]).unwrap().render("host");
-    let token: Value = serde_json::from_str(&token).unwrap();
+    check_jobs(names.iter().map(|name| Job::load(name).unwrap()).collect());
+}
+
+fn check_jobs(jobs: Vec<Job>) {
+    let token: Value = serde_json::from_str(&jobs[0].render("host")).unwrap();
     let server = GitLab::with_repos(Repos::golden(), token["token"].as_str().unwrap());
     let vk = Vk::new();
-    for name in names {
-        check_at(name, &server, &vk);
+    for job in jobs {
+        check_at(&job, &server, &vk);
     }
 }
 
 /// gitlab-runner, build §1.1: each trace is the whole of it, from the first line to the last.
-fn check_at(name: &str, server: &GitLab, vk: &Vk) {
-    let job = Job::load(name).unwrap();
+fn check_at(job: &Job, server: &GitLab, vk: &Vk) {
+    let name = &job.name;
     let response = job.response(&server.host()).unwrap();
     let (id, token) = (
         response["id"].as_u64().unwrap(),
@@ -45,7 +44,7 @@ fn check_at(name: &str, server: &GitLab, vk: &Vk) {
             run.stderr
         );
     }
-    check_result(&job, &response, &run);
+    check_result(job, &response, &run);
     assert_eq!(
         uploads::recorded(&server.uploads(id)).unwrap(),
         job.expected.uploads,
@@ -89,6 +88,22 @@ const ARTIFACTS: [&str; 2] = ["39-artifacts-zip", "46-dependencies"];
 
 const CACHES: [&str; 3] = ["48-cache-miss", "49-cache-hit", "52-cache-pull-only"];
 
+/// 223 finds the cache that 222 saved.
+#[test]
+fn a_cache_through_a_link_to_a_folder() {
+    let job = |name| Job::load_corner(name).unwrap();
+    check_jobs(CORNER_CACHES.map(job).to_vec());
+}
+
+const CORNER_CACHES: [&str; 2] = ["222-cache-through-link-save", "223-cache-through-link-hit"];
+
+#[test]
+fn each_recorded_corner_is_run() {
+    let mut run = [CORNERS_ALONE, &CORNER_CACHES].concat();
+    run.sort_unstable();
+    assert_eq!(run, corner_names().unwrap());
+}
+
 #[test]
 fn each_recorded_job_is_run_or_says_why_not() {
     let mut run = [ALONE, &ARTIFACTS, &CACHES].concat();
@@ -100,20 +115,38 @@ fn each_recorded_job_is_run_or_says_why_not() {
 }
 
 macro_rules! golden {
-    ($($test:ident $name:literal,)*) => {
+    ($alone:ident $load:path: $($test:ident $name:literal,)*) => {
         /// Those that need no other before them.
-        const ALONE: &[&str] = &[$($name),*];
+        const $alone: &[&str] = &[$($name),*];
 
         $(
             #[test]
             fn $test() {
-                check($name);
+                check_jobs(vec![$load($name).unwrap()]);
             }
         )*
     };
 }
 
 golden! {
+    CORNERS_ALONE Job::load_corner:
+    fallback_key_sanitized "201-fallback-key-sanitized",
+    fallback_key_empty "202-fallback-key-empty",
+    fallback_variable_sanitized "203-fallback-variable-sanitized",
+    untracked_fifo "206-untracked-fifo",
+    untracked_no_git "207-untracked-no-git",
+    level_bogus "209-level-bogus",
+    level_bogus_no_files "210-level-bogus-no-files",
+    cache_level_bogus "212-cache-level-bogus",
+    name_command_substitution "214-name-command-substitution",
+    name_unclosed "215-name-unclosed",
+    name_nested_substitution "218-name-nested-substitution",
+    step_name_quoted "220-step-name-quoted",
+    submodule_negative_depth "228-submodule-negative-depth",
+}
+
+golden! {
+    ALONE Job::load:
     hello "01-hello",
     multi_line "02-multi-line",
     exit_42 "03-exit-42",
