@@ -1,111 +1,81 @@
-//! Sums: whole numbers, variables, `+ - * / %` and parentheses.
+//! What operators make of numbers: whole ones of 64 bits, which overflow silently.
 
-use std::iter::Peekable;
-use std::str::Chars;
+use super::error::ExpandError;
 
-use super::{ExpandError, Lookup};
-
-/// How deep parentheses and signs may be in one another.
-const MAX_DEPTH: u32 = 64;
-
-/// The value of `text`.
-pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<i64, ExpandError> {
-    let mut sum = Sum {
-        letters: text.chars().peekable(),
-        lookup,
-        depth: 0,
+/// The number that `text` is, zero if it is none; the nearest one if it is too large.
+pub(super) fn number(text: &str) -> i64 {
+    let text = text.trim();
+    let (digits, is_negative) = match text.strip_prefix('-') {
+        Some(digits) => (digits, true),
+        None => (text.strip_prefix('+').unwrap_or(text), false),
     };
-    let value = sum.terms();
-    sum.skip_spaces();
-    match (value, sum.letters.next()) {
-        (Some(value), None) => Ok(value),
-        _ => Err(ExpandError::Arithmetic(text.to_owned())),
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return 0;
+    }
+    let limit = if is_negative { i64::MIN } else { i64::MAX };
+    text.parse().unwrap_or(limit)
+}
+
+/// `value` with a sign before it.
+pub(super) fn signed(sign: char, value: i64) -> i64 {
+    match sign {
+        '!' => i64::from(value == 0),
+        '~' => !value,
+        '-' => value.wrapping_neg(),
+        _ => value,
     }
 }
 
-struct Sum<'t> {
-    letters: Peekable<Chars<'t>>,
-    lookup: &'t Lookup<'t>,
-    depth: u32,
+/// What `operator` makes of two numbers.
+pub(super) fn result(left: i64, operator: &'static str, right: i64) -> Result<i64, ExpandError> {
+    if right == 0 && matches!(operator, "/" | "%") {
+        return Err(ExpandError::DivisionByZero);
+    }
+    Ok(match operator {
+        "+" => left.wrapping_add(right),
+        "-" => left.wrapping_sub(right),
+        "*" => left.wrapping_mul(right),
+        "/" => left.wrapping_div(right),
+        "%" => left.wrapping_rem(right),
+        "**" => power(left, right),
+        "<<" => shift_left(left, right),
+        ">>" => shift_right(left, right),
+        "&" => left & right,
+        "|" => left | right,
+        "^" => left ^ right,
+        "&&" => i64::from(left != 0 && right != 0),
+        "||" => i64::from(left != 0 || right != 0),
+        "==" => i64::from(left == right),
+        "!=" => i64::from(left != right),
+        "<" => i64::from(left < right),
+        ">" => i64::from(left > right),
+        "<=" => i64::from(left <= right),
+        ">=" => i64::from(left >= right),
+        "," => right,
+        operator => return Err(ExpandError::Operator(operator)),
+    })
 }
 
-impl Sum<'_> {
-    fn skip_spaces(&mut self) {
-        while self
-            .letters
-            .next_if(|letter| letter.is_whitespace())
-            .is_some()
-        {}
+fn power(base: i64, exponent: i64) -> i64 {
+    let (mut base, mut exponent, mut value) = (base, exponent, 1_i64);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            value = value.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
     }
+    value
+}
 
-    fn take(&mut self, wanted: &[char]) -> Option<char> {
-        self.skip_spaces();
-        self.letters.next_if(|letter| wanted.contains(letter))
-    }
+/// By less than nothing, or by more than all bits, nothing is left.
+fn shift_left(value: i64, bits: i64) -> i64 {
+    let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+    value.checked_shl(bits).unwrap_or(0)
+}
 
-    fn terms(&mut self) -> Option<i64> {
-        let mut value = self.factors()?;
-        while let Some(sign) = self.take(&['+', '-']) {
-            let other = self.factors()?;
-            value = match sign {
-                '+' => value.checked_add(other)?,
-                _ => value.checked_sub(other)?,
-            };
-        }
-        Some(value)
-    }
-
-    fn factors(&mut self) -> Option<i64> {
-        let mut value = self.factor()?;
-        while let Some(sign) = self.take(&['*', '/', '%']) {
-            let other = self.factor()?;
-            value = match sign {
-                '*' => value.checked_mul(other)?,
-                '/' => value.checked_div(other)?,
-                _ => value.checked_rem(other)?,
-            };
-        }
-        Some(value)
-    }
-
-    fn factor(&mut self) -> Option<i64> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return None;
-        }
-        let value = match self.take(&['-', '+', '(']) {
-            Some('-') => self.factor()?.checked_neg(),
-            Some('+') => self.factor(),
-            Some(_) => {
-                let inner = self.terms()?;
-                self.take(&[')']).map(|_| inner)
-            }
-            None => self.operand(),
-        };
-        self.depth -= 1;
-        value
-    }
-
-    /// A number, or a variable that holds one; nothing in it is zero.
-    fn operand(&mut self) -> Option<i64> {
-        let mut word = String::new();
-        while let Some(letter) = self
-            .letters
-            .next_if(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
-        {
-            word.push(letter);
-        }
-        if word.starts_with(|first: char| first.is_ascii_digit()) {
-            return word.parse().ok();
-        }
-        if word.is_empty() {
-            return None;
-        }
-        let value = (self.lookup)(&word).unwrap_or_default();
-        let value = value.trim();
-        if value.is_empty() {
-            return Some(0);
-        }
-        value.parse().ok()
-    }
+/// As [`shift_left`], but the sign is left.
+fn shift_right(value: i64, bits: i64) -> i64 {
+    let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+    value.checked_shr(bits).unwrap_or(value >> 63)
 }

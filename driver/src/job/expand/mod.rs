@@ -1,15 +1,43 @@
 //! References in artifact names and paths, as a shell expands them in a here-document (gitlab-runner, wire §3.2).
 //!
 //! GitLab Runner's helper expands these texts with `mvdan.cc/sh`, so more than `$NAME` works: defaults, parts, patterns,
-//! replacements, changes of case and sums. Quotes are plain letters; a backslash hides `$`, a backtick and itself.
-//! Command substitution is an error.
+//! replacements, changes of case and sums. Quotes are plain letters outside references; a backslash hides `$`, a backtick
+//! and itself. A variable that is empty is the same as none. Command substitution is an error.
+//!
+//! As there, the whole text is parsed first, and what is wrong in it has a place, `line:column`. Then everything is
+//! expanded, words whose value nobody needs too. `expansions.json` has texts and what the helper makes of them.
+//!
+//! What differs on purpose:
+//!
+//! - What is in a command is skipped by its quotes and parentheses, not parsed: an error in it is none, as long as it
+//!   ends.
+//! - `${NAME@Q}` and the other transformations are refused; most of them make the helper crash.
+//! - `++x++` in a sum, on which the helper crashes too, is refused as `x++` is.
+//! - Half a letter, which a part can leave, is U+FFFD at once, and two halves do not become one again.
+//! - In changes of case, rare letters go by the newer Unicode of Rust, and Greek ones with an iota below stay.
+//! - Columns after a backslash, a carriage return and a line's end in this order are one smaller, and a name of the shell's
+//!   own that such an end follows has a proper error.
+//! - Texts are bounded: their length, depth and parts, and the work that they ask for.
 
 mod arithmetic;
+mod brackets;
+mod commands;
+mod error;
+mod escapes;
+mod evaluate;
 mod glob;
-mod parameter;
+mod references;
+mod source;
+mod sums;
+mod tokens;
+mod tree;
+mod values;
+mod words;
 
-use arithmetic::evaluate;
-use parameter::Parameter;
+pub(crate) use error::ExpandError;
+
+use evaluate::Evaluator;
+use words::Parser;
 
 /// Longest text that comes out, in bytes: replacements multiply.
 const MAX_EXPANDED: usize = 1 << 20;
@@ -17,145 +45,59 @@ const MAX_EXPANDED: usize = 1 << 20;
 /// How deep references may be in one another.
 const MAX_DEPTH: u32 = 16;
 
-/// A text that cannot be expanded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ExpandError {
-    /// It asks to run a command.
-    #[error("unexpected command substitution")]
-    Command,
-    /// What begins in it does not end.
-    #[error("reached EOF without matching {0}")]
-    Open(&'static str),
-    /// There is no such thing in a reference.
-    #[error("not a valid parameter expansion: ${{{0}}}")]
-    Operator(String),
-    /// No sum.
-    #[error("not a valid arithmetic expression: {0}")]
-    Arithmetic(String),
-    /// The text says that a variable must be set.
-    #[error("{0}: {1}")]
-    Unset(String, String),
-    /// More than anyone wants.
-    #[error("the expanded text is too long")]
-    TooLong,
-    /// Deeper than anyone wants.
-    #[error("the references are too deep")]
-    TooDeep,
-}
+/// How deep the parts of sums may be in one another.
+const MAX_SUM_DEPTH: u32 = 64;
+
+/// Longest value that patterns are looked for in, and longest pattern, in letters: the time grows with its cube.
+const MAX_SEARCHED: usize = 512;
+
+/// How many references, quotes, and numbers in sums a text may have: each takes far more memory than its letters.
+const MAX_PARTS: usize = 1 << 14;
+
+/// What one text may ask for, in bytes that are copied and in letters that are compared.
+const MAX_WORK: usize = 1 << 26;
 
 /// What gives variables' values; `None` for one that is not set.
 pub(super) type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// `text` with its references replaced.
 pub(super) fn expand(text: &str, lookup: &Lookup<'_>) -> Result<String, ExpandError> {
-    expand_at(text, lookup, MAX_DEPTH)
-}
-
-fn expand_at(text: &str, lookup: &Lookup<'_>, depth: u32) -> Result<String, ExpandError> {
-    let depth = depth.checked_sub(1).ok_or(ExpandError::TooDeep)?;
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(['$', '\\', '`']) {
-        let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.push_str(before);
-        rest = if let Some(after) = from.strip_prefix('\\') {
-            hidden(after, &mut out)
-        } else if from.starts_with('`') {
-            return Err(ExpandError::Command);
-        } else {
-            reference(from, lookup, depth, &mut out)?
-        };
-        if out.len() > MAX_EXPANDED {
-            return Err(ExpandError::TooLong);
-        }
+    if text.len() > MAX_EXPANDED {
+        return Err(ExpandError::TooLong);
     }
-    out.push_str(rest);
-    Ok(out)
-}
-
-/// What a backslash hides, or else the backslash; answers what follows.
-fn hidden<'t>(after: &'t str, out: &mut String) -> &'t str {
-    match after.chars().next() {
-        Some(letter @ ('$' | '\\' | '`')) => {
-            out.push(letter);
-            after.get(1..).unwrap_or_default()
-        }
-        // A line that goes on.
-        Some('\n') => after.get(1..).unwrap_or_default(),
-        _ => {
-            out.push('\\');
-            after
-        }
-    }
-}
-
-/// Expands the reference that `from` begins with; answers what follows.
-fn reference<'t>(
-    from: &'t str,
-    lookup: &Lookup<'_>,
-    depth: u32,
-    out: &mut String,
-) -> Result<&'t str, ExpandError> {
-    let after = from.get(1..).unwrap_or_default();
-    if let Some(inner) = after.strip_prefix("((") {
-        let (sum, rest) = inner.split_once("))").ok_or(ExpandError::Open("(("))?;
-        let sum = expand_at(sum, lookup, depth)?;
-        out.push_str(&evaluate(&sum, lookup)?.to_string());
-        return Ok(rest);
-    }
-    if after.starts_with('(') {
-        return Err(ExpandError::Command);
-    }
-    if let Some(inner) = after.strip_prefix('{') {
-        let end = closing(inner).ok_or(ExpandError::Open("${"))?;
-        let (inside, rest) = inner.split_at_checked(end).unwrap_or((inner, ""));
-        let parameter = Parameter::parse(inside)?;
-        out.push_str(&parameter.value(lookup, &|word| expand_at(word, lookup, depth))?);
-        return Ok(rest.get(1..).unwrap_or_default());
-    }
-    let len = name_len(after);
-    let name = after.get(..len).unwrap_or_default();
-    if name.is_empty() {
-        out.push('$');
-        return Ok(after);
-    }
-    out.push_str(&lookup(name).unwrap_or_default());
-    Ok(after.get(len..).unwrap_or_default())
-}
-
-/// Length of the variable's name, or of the shell's own one, that `text` begins with.
-fn name_len(text: &str) -> usize {
-    if text.starts_with(|letter: char| letter.is_ascii_digit() || "@*#?-$!".contains(letter)) {
-        return 1;
-    }
-    text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
-        .unwrap_or(text.len())
-}
-
-/// Where the brace is that closes one which was opened before `text`.
-fn closing(text: &str) -> Option<usize> {
-    let mut depth = 0_u32;
-    let mut is_hidden = false;
-    let mut last = ' ';
-    for (at, letter) in text.char_indices() {
-        match letter {
-            _ if is_hidden => is_hidden = false,
-            '\\' => is_hidden = true,
-            '{' if last == '$' => depth += 1,
-            '}' if depth == 0 => return Some(at),
-            '}' => depth -= 1,
-            _ => {}
-        }
-        last = letter;
-    }
-    None
+    let word = Parser::new(text).text()?;
+    Evaluator::new(lookup).word(&word)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use proptest::prelude::*;
+    use serde::Deserialize;
 
     use super::*;
+
+    /// What GitLab Runner's helper makes of texts.
+    ///
+    /// Recorded by a program that calls `shell.Expand` of Go's `mvdan.cc/sh` v3.13.1 with each text and a function that
+    /// gives the variables' values, and the empty text for others. Bytes that are no UTF-8 were written as U+FFFD.
+    #[derive(Deserialize)]
+    struct Recording {
+        variables: HashMap<String, String>,
+        expansions: Vec<Expansion>,
+    }
+
+    #[derive(Deserialize)]
+    struct Expansion {
+        text: String,
+        result: Option<String>,
+        error: Option<String>,
+    }
+
+    fn recording() -> Recording {
+        serde_json::from_str(include_str!("expansions.json")).unwrap()
+    }
 
     fn lookup(name: &str) -> Option<String> {
         let value = match name {
@@ -173,6 +115,26 @@ mod tests {
 
     fn expanded(text: &str) -> String {
         expand(text, &lookup).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        expand(text, &lookup).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_recorded_texts_expand_as_in_gitlab_runners_helper() {
+        let recording = recording();
+        assert!(recording.expansions.len() > 250);
+        for Expansion {
+            text,
+            result,
+            error,
+        } in recording.expansions
+        {
+            let ours = expand(&text, &|name| recording.variables.get(name).cloned());
+            let theirs = result.ok_or_else(|| error.unwrap());
+            assert_eq!(ours.map_err(|error| error.to_string()), theirs, "{text}");
+        }
     }
 
     /// gitlab-runner, wire §3.2 and wire §8.10.
@@ -197,19 +159,17 @@ mod tests {
             ("$(($N % 4))", "3"),
             ("${V/a/b}", "vblue"),
             ("${V//[aeu]/}", "vl"),
-            ("${V/#v/w}", "walue"),
-            ("${V/%e/}", "valu"),
             ("${V^^}", "VALUE"),
             ("${V^}", "Value"),
             ("${UNI^^}", "ÄÖÜ"),
-            ("${UNI:1:1}", "ö"),
+            ("${UNI:2:2}", "ö"),
             ("${#UNI}", "3"),
             ("${PATHY##*/}", "c.tar.gz"),
             ("${PATHY#*/}", "b/c.tar.gz"),
             ("${PATHY%.*}", "a/b/c.tar"),
             ("${PATHY%%.*}", "a/b/c"),
-            ("${EMPTY:-x}${EMPTY-y}", "x"),
-            ("${V:+set}${EMPTY:+no}${EMPTY+yes}", "setyes"),
+            ("${EMPTY:-x}${EMPTY-y}", "xy"),
+            ("${V:+set}${EMPTY:+no}${EMPTY+no}", "set"),
             ("${none:-${V:-x}}", "value"),
             ("${!REF}", "value"),
             ("${V: -2}", "ue"),
@@ -221,23 +181,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_is_an_error() {
+    fn what_the_helper_crashes_on_or_nobody_writes_is_refused_by_name_and_place() {
+        assert_eq!(
+            refused("a${V@Q}"),
+            "the transformation `@Q` at 1:5 is not supported"
+        );
+        assert_eq!(refused("$((++N++))"), "environment is read-only");
+    }
+
+    #[test]
+    fn commands_are_skipped_by_their_quotes_and_parentheses() {
         for text in [
-            "$(id)",
-            "`id`",
-            "${none:-$(id)}",
-            "${V",
-            "$((1",
-            "${V@Q}",
-            "${}",
-            "${a b}",
-            "$((1/0))",
-            "$((x y))",
+            r#"$(a ')' ")" \) `)` (b))"#,
+            r"`a \` b`",
+            "${ a } b; }",
+            "${|}",
+            "${V:-$(case x in (x) ;; esac)}",
         ] {
-            assert!(expand(text, &lookup).is_err(), "{text}");
+            assert!(
+                refused(text).starts_with("unexpected command substitution at 1:"),
+                "{text}"
+            );
         }
-        let unset = expand("${none:?must be set}", &lookup).unwrap_err();
-        assert_eq!(unset.to_string(), "none: must be set");
+        for text in [
+            "$(a ')'", "$(a \")", "$(a `)", "$((a)", "`a \\`", "${ a}", "${ a; }b",
+        ] {
+            assert!(refused(text).contains("reached "), "{text}");
+        }
     }
 
     #[test]
@@ -247,16 +217,90 @@ mod tests {
         let long = |name: &str| (name == "A").then(|| "a".repeat(500));
         let text = "${A//a/$A}".repeat(5);
         assert!(expand(&text, &long) == Err(ExpandError::TooLong));
+        let text = "a".repeat(MAX_EXPANDED + 1);
+        assert!(expand(&text, &lookup) == Err(ExpandError::TooLong));
+    }
+
+    #[test]
+    fn no_text_asks_for_more_work_than_its_share() {
+        for text in ["$none", "$((1))", "${none:-}", "$((1+1+1+1+1+1+1+1+1+1))"] {
+            let text = text.repeat(MAX_PARTS + 1);
+            assert!(
+                expand(&text, &lookup) == Err(ExpandError::TooLong),
+                "{text:.20}"
+            );
+        }
+        // Nothing comes out of these.
+        let large = |_: &str| Some("a".repeat(MAX_EXPANDED));
+        let text = "${A:+${A:0:0}}".repeat(1000);
+        assert!(expand(&text, &large) == Err(ExpandError::TooLong));
+        let searched = |_: &str| Some("a".repeat(MAX_SEARCHED));
+        let text = "${A//*a*a*a*a*a*a*b/x}".repeat(1000);
+        assert!(expand(&text, &searched) == Err(ExpandError::TooLong));
+        let text = "${A%%*a*a*a*a*a*a*b}".repeat(1000);
+        assert!(expand(&text, &searched) == Err(ExpandError::TooLong));
+    }
+
+    /// Half of what tokio gives its threads.
+    #[test]
+    fn the_deepest_texts_fit_on_the_stack() {
+        let sums = |opened: &str, closed: &str, count| {
+            format!("{}1{}", opened.repeat(count), closed.repeat(count))
+        };
+        let references = |inner: &str| {
+            let opened = "${none:-\"".repeat(15);
+            format!("{opened}{inner}{}", "\"}".repeat(15))
+        };
+        for count in [10, 20, 30, 60, 70, 10_000] {
+            for sum in [
+                sums("(", ")", count),
+                sums("-", "", count),
+                sums("- ", "", count),
+                sums("1?(", "):2", count),
+                sums("N[", "]", count),
+                sums("N[@[", "]]", count),
+                sums("++N[", "]", count),
+                sums("1**", "", count),
+                sums("x=", "", count),
+                sums("$((", "))", count),
+                sums("${V:", "}", count),
+                sums("1+", "", count),
+            ] {
+                let text = references(&format!("$(({sum}))"));
+                let run = move || {
+                    let _ = expand(&text, &lookup);
+                };
+                let thread = std::thread::Builder::new().stack_size(1 << 20);
+                thread.spawn(run).unwrap().join().unwrap();
+            }
+        }
     }
 
     proptest! {
         #[test]
-        fn no_text_does_harm(text in "[$\\\\`{}():/#%^,+*? a-cVN0-9-]{0,40}") {
+        fn no_text_does_harm(text in "[$\\\\`{}()\\[\\]:/#%^,+*?!@='\" a-cVN0-9é\n-]{0,40}") {
             let _ = expand(&text, &lookup);
         }
 
         #[test]
-        fn a_text_without_references_is_itself(text in "[^$\\\\`]{0,40}") {
+        fn no_reference_does_harm(
+            text in "(\\$\\{[#!]?[VNn]([:/#%^,?+=@-]|\\[)|\\$\\(\\(|[VN0-9+*(?:)é'\"\\\\ \\]-]|\\}|\\)\\)){0,20}"
+        ) {
+            let _ = expand(&text, &lookup);
+        }
+
+        #[test]
+        fn what_comes_out_is_bounded(
+            text in "(\\$\\{A//a/|\\$A|\\$\\{A:\\+|\\}){0,40}"
+        ) {
+            let large = |name: &str| (name == "A").then(|| "a".repeat(MAX_SEARCHED));
+            if let Ok(out) = expand(&text, &large) {
+                prop_assert!(out.len() <= MAX_EXPANDED);
+            }
+        }
+
+        #[test]
+        fn a_text_without_references_is_itself(text in "[^$\\\\`\0\r]{0,40}") {
             prop_assert_eq!(expanded(&text), text);
         }
     }
