@@ -13,16 +13,13 @@ enum Part {
     Any,
     /// Any letters, or none.
     Star,
-    /// One of these, or none of them.
-    Class { members: Vec<Member>, is_not: bool },
-}
-
-/// What a class has.
-#[derive(Clone, Debug)]
-enum Member {
-    Range(char, char),
-    /// `[:alpha:]` and the like.
+    /// `[[:alpha:]]` and the like.
     Kind(fn(&char) -> bool),
+    /// One of these ranges, or none of them.
+    Class {
+        ranges: Vec<(char, char)>,
+        is_not: bool,
+    },
 }
 
 /// A pattern.
@@ -54,6 +51,11 @@ impl Glob {
             });
         }
         Some(Self(parts))
+    }
+
+    /// Whether it has a star.
+    pub(super) fn has_star(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Star))
     }
 
     /// How many of the first letters fit: all such numbers, in order.
@@ -101,11 +103,11 @@ impl Part {
             Self::Letter(own) => *own == letter,
             Self::Any => true,
             Self::Star => false,
-            Self::Class { members, is_not } => {
-                let is_in = members.iter().any(|member| match member {
-                    Member::Range(from, to) => (*from..=*to).contains(&letter),
-                    Member::Kind(is_kind) => is_kind(&letter),
-                });
+            Self::Kind(is_kind) => is_kind(&letter),
+            Self::Class { ranges, is_not } => {
+                let is_in = ranges
+                    .iter()
+                    .any(|(from, to)| (*from..=*to).contains(&letter));
                 is_in != *is_not
             }
         }
@@ -126,21 +128,22 @@ pub(super) fn hidden(text: &str) -> String {
 
 /// The class whose bracket was opened before `letters`, and its length.
 fn class(letters: &[char]) -> Option<(Part, usize)> {
+    if let ['[', ':', named @ ..] = letters {
+        let len = named.windows(3).position(|end| end == [':', ']', ']'])?;
+        let name: String = named.iter().take(len).collect();
+        return Some((Part::Kind(kind(&name)?), len + 5));
+    }
     let is_not = matches!(letters.first(), Some('!' | '^'));
     let start = usize::from(is_not);
-    let mut members = Vec::new();
+    let mut ranges = Vec::new();
     let mut at = start;
     loop {
         let rest = letters.get(at..)?;
         match rest {
-            [']', ..] if at > start => return Some((Part::Class { members, is_not }, at + 1)),
-            ['[', ':', named @ ..] => {
-                let len = named.windows(2).position(|end| end == [':', ']'])?;
-                let name: String = named.iter().take(len).collect();
-                members.push(Member::Kind(kind(&name)?));
-                at += len + 4;
-                continue;
-            }
+            [']', ..] if at > start => return Some((Part::Class { ranges, is_not }, at + 1)),
+            // Classes with names must be alone, and what else can be in double brackets is not known.
+            ['[', ':', ..] => return None,
+            ['[', '.' | '=', ..] if at == start => return None,
             _ => {}
         }
         let (from, len) = member(rest)?;
@@ -156,7 +159,7 @@ fn class(letters: &[char]) -> Option<(Part, usize)> {
         if from > to {
             return None;
         }
-        members.push(Member::Range(from, to));
+        ranges.push((from, to));
     }
 }
 
@@ -208,7 +211,7 @@ mod tests {
             ("[^a-c]x", "bx", false),
             ("[]]", "]", true),
             ("[a-]", "-", true),
-            ("[[:digit:]_]", "7", true),
+            ("[[:digit:]]", "7", true),
             (r"[\]]", "]", true),
             (r"\*", "*", true),
             (r"\*", "a", false),
@@ -232,6 +235,9 @@ mod tests {
             "[!]",
             "[c-a]",
             "[[:nope:]]",
+            "[[:alpha:]_]",
+            "[![:alpha:]]",
+            "[[.a.]]",
             "[[:alpha:]",
             r"a\",
         ] {

@@ -13,11 +13,15 @@
 //!   ends.
 //! - `${NAME@Q}` and the other transformations are refused; most of them make the helper crash.
 //! - `++x++` in a sum, on which the helper crashes too, is refused as `x++` is.
+//! - A class with `[:alpha:]` or the like fits only alone, as `[[:alpha:]]`. With more in it, the helper crashes or takes
+//!   it for none. In other classes a backslash before a letter or digit means nothing of Go's regular expressions: the
+//!   class fits nothing.
 //! - Half a letter, which a part can leave, is U+FFFD at once, and two halves do not become one again.
 //! - In changes of case, rare letters go by the newer Unicode of Rust, and Greek ones with an iota below stay.
-//! - Columns after a backslash, a carriage return and a line's end in this order are one smaller, and a name of the shell's
-//!   own that such an end follows has a proper error.
-//! - Texts are bounded: their length, depth and parts, and the work that they ask for.
+//! - A backslash at a line's end within a name that is no word (`$\` and `1`, `${#\` and a mark) has plain rules; the
+//!   helper has odd ones. A carriage return after such a backslash does not count for the column.
+//! - Texts are bounded: their length, depth and parts, the work that they ask for, and the values that patterns are
+//!   looked for in.
 
 mod arithmetic;
 mod brackets;

@@ -60,8 +60,13 @@ pub(super) fn cut(
             }
         }
         End::Back => {
+            // What is left before the shortest star ends with the line, as in the helper.
+            let left = match is_longest || !pattern.has_star() {
+                true => count,
+                false => letters.iter().take_while(|letter| **letter != '\n').count(),
+            };
             let mut fitting = None;
-            for len in 0..=count {
+            for len in count - left..=count {
                 let part = letters.get(count - len..).unwrap_or_default();
                 if pattern.lengths(part, work)?.last() == Some(&len) {
                     fitting = Some(len);
