@@ -605,3 +605,13 @@ fn what_a_step_says_about_when_it_runs_does_not_count() {
         assert_eq!(job.steps.len(), 1, "{when}");
     }
 }
+
+/// A real gitlab-runner leaves it out (gitlab-runner, wire §1.14); GitLab's server then takes it for an archive.
+#[test]
+fn an_artifact_without_a_type_is_an_archive() {
+    for artifact in ["{}", r#"{"artifact_type":""}"#, r#"{"artifact_type":null}"#] {
+        let json = with(&format!(r#""artifacts":[{artifact}]"#));
+        let job = translated(&json, &Options::default()).job;
+        assert_eq!(job.artifacts[0].artifact_type, "archive", "{artifact}");
+    }
+}

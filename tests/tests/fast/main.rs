@@ -13,6 +13,7 @@ mod artifacts;
 mod artifacts_cases;
 mod bad_input;
 mod cache;
+mod differences;
 mod facts;
 mod fuzz_corpus;
 mod image_command;

@@ -732,3 +732,50 @@ fn the_last_of_several_values_counts_in_the_shell_too() {
         assert_eq!(printed(&output), "2 mine\n", "{}", interpreter.name());
     }
 }
+
+/// The scripts around the sources export nothing, and the host's stages have none. So the first one that meets such a
+/// variable is the step's or a hook's, where a real gitlab-runner already fails at the sources (gitlab-runner, build §2.4).
+#[test]
+fn a_variable_that_no_shell_exports_fails_the_step_and_nothing_before_it() {
+    let cases: [(&Interpreter, &[&str]); 3] = [
+        (&BASH, &["1X", "a-b", "WEIRD KEY", "UID", "PPID"]),
+        (&DASH, &["1X", "a-b", "WEIRD KEY"]),
+        (&BUSYBOX, &["1X", "a-b", "WEIRD KEY"]),
+    ];
+    for (interpreter, names) in cases {
+        for name in names {
+            let mut job = job(variables(&[(name, "4711")]), &["echo ran"]);
+            let pre_hook = HookName::PreGetSourcesScript;
+            job.hooks.push(Hook {
+                name: pre_hook,
+                script: vec!["echo ran".into()],
+            });
+            let guest = Guest::new();
+            let environment = guest.environment(&job);
+            let context = context(&job, &environment, interpreter.shell);
+            let case = (interpreter.name(), name);
+
+            for stage in [
+                Stage::GetSources,
+                Stage::RestoreCache,
+                Stage::DownloadArtifacts,
+            ] {
+                assert_eq!(stage_script(&stage, &context).unwrap(), None, "{case:?}");
+            }
+            for stage in [Stage::PrepareScript, Stage::ClearWorktree] {
+                std::fs::create_dir_all(&environment.dirs().project).unwrap();
+                let script = guest.script(&job, &stage, interpreter.shell);
+                let output = interpreter.run(&script);
+                assert!(output.status.success(), "{case:?} {stage:?}: {output:?}");
+            }
+            for script in [
+                guest.script(&job, &step_script(), interpreter.shell),
+                guest.hook(&job, pre_hook, interpreter.shell),
+            ] {
+                let output = interpreter.run(&script);
+                assert!(!output.status.success(), "{case:?}: {output:?}");
+                assert_eq!(printed(&output), "", "{case:?}");
+            }
+        }
+    }
+}

@@ -307,4 +307,16 @@ mod tests {
             prop_assert_eq!(assignments(again.as_bytes()), found);
         }
     }
+
+    /// A real gitlab-runner's helper does not start with such a setting: the transfer fails.
+    #[test]
+    fn a_number_that_is_none_counts_as_if_it_were_not_set() {
+        for text in ["many", "x", "5 minutes", "1e3", "0x10"] {
+            let helper = helper(&[(METER, text), ("LIMIT", text)], "");
+            assert_eq!(helper.meter(), None, "{text:?}");
+            assert_eq!(helper.limit("LIMIT"), None, "{text:?}");
+        }
+        let written = helper(&[(METER, "5s")], "TRANSFER_METER_FREQUENCY=often\n");
+        assert_eq!(written.meter(), None);
+    }
 }

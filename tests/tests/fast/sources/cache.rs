@@ -36,9 +36,13 @@ impl Project {
     }
 
     fn push(&self, name: &str, content: &[u8]) -> String {
+        self.push_to("main", name, content)
+    }
+
+    fn push_to(&self, branch: &str, name: &str, content: &[u8]) -> String {
         write(&self.origin.path().join(name), content);
         let sha = commit_all(self.origin.path(), name);
-        self.publish("main");
+        self.publish(branch);
         sha
     }
 
@@ -534,5 +538,49 @@ async fn a_submodule_that_moved_into_its_own_old_place_breaks_no_later_job() {
         let content = fs::read_to_string(checkout.project_dir().join(file)).unwrap();
         assert_eq!(content, "lib\n");
         assert_sound(&checkout);
+    }
+}
+
+/// git takes along every tag whose commit it has, and with kept objects it has more. A tag that is gone on the server
+/// is gone for the job.
+#[tokio::test]
+async fn tags_of_commits_that_other_jobs_fetched_are_shown_while_the_server_has_them() {
+    let project = Project::new();
+    let origin = project.origin.path();
+    let server = project.server.repos().path("p");
+    let server = server.to_str().unwrap();
+    git(origin, &["checkout", "--quiet", "-b", "other"], &[]);
+    let sha = project.push_to("other", "elsewhere", b"elsewhere");
+    git(origin, &["tag", "light"], &[]);
+    git(origin, &["tag", "-a", "-m", "annotated", "annotated"], &[]);
+    git(origin, &["push", "--quiet", server, "--tags"], &[]);
+    git(origin, &["checkout", "--quiet", "main"], &[]);
+    let tags = |checkout: &Checkout| {
+        let folder = checkout.project_dir();
+        git(folder, &["tag", "--list"], &[])
+    };
+
+    for depth in [0, 20] {
+        let (_bench, fresh, _) = project.job(depth).await;
+        assert_eq!(tags(&fresh), "");
+
+        let other = Sources {
+            sha: sha.clone(),
+            depth,
+            refspecs: vec!["+refs/heads/other:refs/remotes/origin/other".to_owned()],
+            ..sources(&project.server.repo_url("p"))
+        };
+        project.job_for(&other, &Flags::default()).await;
+
+        let (_bench, later, _) = project.job(depth).await;
+        assert_sound(&later);
+        assert_eq!(tags(&later), "annotated\nlight");
+    }
+
+    git(origin, &["push", "--quiet", server, ":light"], &[]);
+    for depth in [0, 20] {
+        let (_bench, later, _) = project.job(depth).await;
+        assert_sound(&later);
+        assert_eq!(tags(&later), "annotated");
     }
 }
