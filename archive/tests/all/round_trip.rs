@@ -8,11 +8,10 @@ use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::unistd::mkfifo;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -50,7 +49,7 @@ enum What {
 enum Target {
     /// One of the things of the tree, by a path from the link's folder.
     There(usize),
-    /// This text.
+    /// This text; if it is an absolute path, a folder beside the project.
     Text(Vec<u8>),
 }
 
@@ -162,8 +161,6 @@ struct Made {
     links: Vec<PathBuf>,
     all: Vec<PathBuf>,
     times: Vec<(PathBuf, u32, i64)>,
-    /// They live as long as their files.
-    _sockets: Vec<UnixListener>,
 }
 
 fn one_of<T>(list: &[T], number: usize) -> Option<&T> {
@@ -188,7 +185,7 @@ fn set_times(path: &Path, mtime: i64) {
 }
 
 /// Makes what can be made: names may be taken, paths too long.
-fn make(root: &Path, things: &[Make]) -> Made {
+fn make(root: &Path, outside: &Path, things: &[Make]) -> Made {
     let mut made = Made {
         folders: vec![PathBuf::new()],
         ..Made::default()
@@ -216,6 +213,7 @@ fn make(root: &Path, things: &[Make]) -> Made {
             }
             What::Link(target) => {
                 let target = match target {
+                    Target::Text(text) if text.starts_with(b"/") => outside.to_owned(),
                     Target::Text(text) => PathBuf::from(OsStr::from_bytes(text)),
                     Target::There(number) => {
                         let to = one_of(&made.all, *number).cloned().unwrap_or_default();
@@ -226,15 +224,8 @@ fn make(root: &Path, things: &[Make]) -> Made {
             }
             What::HardLink(number) => one_of(&made.files, *number)
                 .is_some_and(|file| fs::hard_link(root.join(file), &place).is_ok()),
-            What::Pipe => mkfifo(&place, Mode::from_bits_truncate(0o600)).is_ok(),
-            What::Socket => match UnixListener::bind(&place) {
-                Ok(socket) => {
-                    made._sockets.push(socket);
-                    true
-                }
-                // A path too long for a socket.
-                Err(_) => false,
-            },
+            What::Pipe => mkfifo(&place, Mode::S_IRWXU).is_ok(),
+            What::Socket => mknod(&place, SFlag::S_IFSOCK, Mode::S_IRWXU, 0).is_ok(),
         };
         if !is_made {
             continue;
@@ -427,9 +418,12 @@ fn packed(selection: &Selection, format: Format, level: Level) -> Result<Vec<u8>
 /// Saves what is chosen of a tree, and restores it into an empty folder and over the tree itself.
 fn round_trip(things: &[Make], choices: &[Choice], level: Level) -> Result<(), TestCaseError> {
     let tree = Tree::new();
-    let root = tree.path("p");
-    fs::create_dir(&root).unwrap();
-    let made = make(&root, things);
+    tree.file("outside/a", "a");
+    tree.file("outside/b/a", "b");
+    // Deep enough that links to what is above it, and links through them, find nothing of others.
+    let root = tree.path(&"above/".repeat(30)).join("p");
+    fs::create_dir_all(&root).unwrap();
+    let made = make(&root, &tree.path("outside"), things);
     let paths = path_list(&root, &made, choices);
     let request = Request {
         paths: &paths,

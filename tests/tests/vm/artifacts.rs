@@ -171,8 +171,11 @@ fn dependencies_come_in_their_order_and_as_the_job_wants_them() {
     );
     for (line, count) in [
         ("of-1 of-3 same of-1", 1),
-        ("\rDownloading artifacts ", 2),
-        ("\rUploading artifacts ", 1),
+        // At once and in the end.
+        ("\rDownloading artifacts 0 B (0 B/s)", 2),
+        ("\rDownloading artifacts ", 4),
+        ("\rUploading artifacts 0 B (0 B/s)", 1),
+        ("\rUploading artifacts ", 2),
         (
             "compression level \"of-artifacts\" is invalid, falling back to default",
             1,

@@ -332,3 +332,39 @@ fn what_a_broken_cache_leaves_is_removed_on_demand() {
         assert_eq!(text.matches(&line).count(), 2, "{line:?} in {text}");
     }
 }
+
+/// gitlab-runner, wire §3.2 and wire §3.4.5: what cannot be packed is an upload that fails, three times.
+#[test]
+fn a_raw_artifact_of_two_files_and_a_gzip_of_a_folder_are_failed_uploads() {
+    let server = GitLab::start();
+    let vk = Vk::new();
+    for (id, format, reason) in [
+        (1, "raw", "only one file can be sent as raw"),
+        (2, "gzip", "the \"o\" is not a regular file"),
+    ] {
+        let mut job = job(&server, id, &["mkdir o; echo a > o/a; echo b > o/b"]);
+        let paths: &[&str] = if format == "raw" { &["o/*"] } else { &["o"] };
+        job["artifacts"] = json!([artifact(paths)]);
+        job["artifacts"][0]["artifact_format"] = format.into();
+
+        let run = vk.run_job(&job, &[]);
+
+        let text = run.text();
+        let failure = format!("/artifacts?artifact_format={format}&artifact_type=archive");
+        for (line, count) in [
+            (
+                "ERROR: Uploading artifacts as \"archive\" to coordinator... error",
+                3,
+            ),
+            ("WARNING: Retrying...", 2),
+            ("FATAL: couldn't execute POST against http://", 1),
+            (reason, 6),
+        ] {
+            assert_eq!(text.matches(line).count(), count, "{line:?} in {text}");
+        }
+        assert!(text.contains(&failure), "no {failure:?} in {text}");
+        assert_eq!(outcomes(&run), ["failed"]);
+        assert_eq!(run.result["failure"], "external_dependency", "{run:?}");
+    }
+    assert!(server.exchanges().is_empty());
+}

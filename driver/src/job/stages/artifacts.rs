@@ -154,7 +154,9 @@ async fn pack_and_send(
         Err(PackError::Unmade(reason)) => {
             let unmade = Unmade {
                 job_id: transfer.context.job.job.id,
+                format: format_name(format),
                 artifact_type: &artifact.artifact_type,
+                expire_in: &artifact.expire_in,
                 reason: &reason,
             };
             let error = transfer.context.artifacts.unmade(unmade, output).await;

@@ -126,7 +126,7 @@ async fn env_file(
         Ok(()) => {}
         // Neither the folder nor the file need be there, and a job may have put something else in the file's place.
         Err(PackError::Refused(why) | PackError::Unmade(why)) => {
-            tracing::debug!(%why, "no variables from GITLAB_ENV")
+            tracing::debug!(%why, "no variables from GITLAB_ENV");
         }
         Err(error) => return Err(error),
     }

@@ -60,7 +60,7 @@ pub enum CallError {
     Lost {
         /// What was asked: the method.
         method: String,
-        /// Where: the URL without its query.
+        /// Where: GitLab's own URL, or another one without its query.
         url: String,
         /// What went wrong.
         cause: String,

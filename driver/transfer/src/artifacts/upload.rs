@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 
-use super::answer::clean;
 use super::client::{Call, CallError, ClientError, GitLab, Token};
 use super::multipart::Multipart;
 use crate::meter::Meter;
@@ -39,8 +38,12 @@ pub struct Upload<'a> {
 pub struct Unmade<'a> {
     /// The job it would belong to.
     pub job_id: u64,
+    /// Its format, by GitLab's name for it.
+    pub format: &'a str,
     /// Its type; empty for none.
     pub artifact_type: &'a str,
+    /// How long it would be kept; empty for GitLab's default.
+    pub expire_in: &'a str,
     /// Why not.
     pub reason: &'a str,
 }
@@ -130,12 +133,19 @@ impl GitLab {
 
     /// Tells of an archive that cannot be made. GitLab Runner finds that out while it uploads, as often as it tries.
     pub(super) async fn unmade(&self, unmade: &Unmade<'_>, output: &OutputSender) -> UploadError {
+        let query = [
+            ("artifact_format", unmade.format),
+            ("artifact_type", unmade.artifact_type),
+            ("expire_in", unmade.expire_in),
+        ];
+        let url = self.api.artifacts(unmade.job_id, &query);
         let mut tries = Tries::default();
         loop {
+            // As Go's `http.Client` tells of a body that cannot be read.
             let error = CallError::Lost {
                 method: Method::POST.to_string(),
-                url: clean(&self.api.artifacts(unmade.job_id, &[])).into(),
-                cause: unmade.reason.to_owned(),
+                url: url.to_string(),
+                cause: format!("Post \"{url}\": {}", unmade.reason),
             };
             let error = lost(unmade.job_id, unmade.artifact_type, error, output).await;
             if let Err(error) = tries.failed(error, output).await {

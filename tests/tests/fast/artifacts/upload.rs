@@ -311,15 +311,17 @@ async fn an_archive_that_cannot_be_made_is_told_as_often_as_an_upload_is_tried()
     let store = GitLabArtifacts::new(url.clone(), None, Proxies::default(), "vk".to_owned());
     let unmade = Unmade {
         job_id: JOB,
+        format: "raw",
         artifact_type: "junit",
+        expire_in: "",
         reason: "only one file can be sent as raw",
     };
 
     let (error, said) = noting(async |notes| store.unmade(unmade, notes).await).await;
 
+    let url = format!("{url}/api/v4/jobs/{JOB}/artifacts?artifact_format=raw&artifact_type=junit");
     let text = format!(
-        "couldn't execute POST against {url}/api/v4/jobs/{JOB}/artifacts: \
-         only one file can be sent as raw"
+        "couldn't execute POST against {url}: Post \"{url}\": only one file can be sent as raw"
     );
     assert_eq!(error.to_string(), text);
     let line = "ERROR: Uploading artifacts as \"junit\" to coordinator... error".to_owned();
