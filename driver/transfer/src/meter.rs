@@ -21,13 +21,15 @@ pub(crate) struct Meter {
     pub(crate) every: Option<Duration>,
     /// Bytes in all, where that is known.
     pub(crate) total: Option<u64>,
+    /// Whether it is told at once; else of work that moves nothing, and is soon over, nothing is told.
+    pub(crate) at_once: bool,
 }
 
 /// Progress is told no more often, whatever is asked for.
 const LEAST: Duration = Duration::from_secs(1);
 
 impl Meter {
-    /// Does `work`, whose bytes are counted by `count`, and tells about it: at once, again and again, and at its end.
+    /// Does `work`, whose bytes are counted by `count`, and tells about it again and again, and at its end.
     pub(crate) async fn run<T>(
         self,
         count: &Count,
@@ -39,16 +41,24 @@ impl Meter {
         };
         let every = every.max(LEAST);
         let began = Instant::now();
-        output.out(self.line(0, Duration::ZERO)).await;
+        let mut told = self.at_once;
+        if told {
+            output.out(self.line(0, Duration::ZERO)).await;
+        }
         let line = || self.line(count.bytes(), began.elapsed());
         tokio::pin!(work);
         let result = loop {
             tokio::select! {
                 result = &mut work => break result,
-                () = tokio::time::sleep(every) => output.out(line()).await,
+                () = tokio::time::sleep(every) => {
+                    output.out(line()).await;
+                    told = true;
+                }
             }
         };
-        output.out(format!("{}\n", line())).await;
+        if told || count.bytes() > 0 {
+            output.out(format!("{}\n", line())).await;
+        }
         result
     }
 
@@ -119,6 +129,7 @@ mod tests {
             label: "Uploading artifacts",
             every: None,
             total: Some(2000),
+            at_once: true,
         };
         let second = Duration::from_secs(1);
         assert_eq!(
@@ -163,6 +174,7 @@ mod tests {
                 label: "Uploading artifacts",
                 every: Some(Duration::from_millis(every)),
                 total: None,
+                at_once: true,
             };
             let count = Count::default();
             let work = async {
@@ -192,13 +204,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_told_unless_it_is_asked_for() {
+    async fn nothing_is_told_unless_it_is_asked_for_or_of_nothing_that_may_be_silent() {
         let meter = Meter {
             label: "Uploading cache",
             every: None,
             total: Some(7),
+            at_once: true,
         };
         let lines = told_of(meter, &Count::default(), async { "done" }).await;
         assert_eq!(lines, [""; 0]);
+
+        let meter = Meter {
+            every: Some(Duration::from_secs(3600)),
+            at_once: false,
+            ..meter
+        };
+        let lines = told_of(meter, &Count::default(), async { "done" }).await;
+        assert_eq!(lines, [""; 0]);
+        let count = Count::default();
+        count.add(7);
+        assert_eq!(told_of(meter, &count, async { "done" }).await.len(), 1);
     }
 }

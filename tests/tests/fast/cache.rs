@@ -435,11 +435,11 @@ async fn what_is_moved_is_told_and_an_unchanged_cache_moves_nothing() {
         3,
         "the layer twice, the configuration once"
     );
-    let of = |label: &str| ["0 B", "1.50 MB"].map(|moved| format!("\r{label} {moved}/1.50 MB"));
-    assert_eq!(lines, of("Uploading cache"));
+    assert_eq!(lines, ["\rUploading cache 1.50 MB/1.50 MB"]);
 
     let (_, lines) = told(async |reporting| fetch_reporting(&caches, "key", reporting).await).await;
-    assert_eq!(lines, of("Downloading cache"));
+    let wanted = ["0 B", "1.50 MB"].map(|moved| format!("\rDownloading cache {moved}/1.50 MB"));
+    assert_eq!(lines, wanted);
 
     let (stored, lines) =
         told(async |reporting| store_reporting(&caches, "key", &content, reporting).await).await;

@@ -151,6 +151,7 @@ impl GitLab {
                 label: "Downloading artifacts",
                 every: download.meter,
                 total: None,
+                at_once: true,
             };
             match meter.run(&count, output, keep(reply, spool, &count)).await {
                 Ok(()) => {}

@@ -120,6 +120,7 @@ impl GitLab {
             every: upload.meter,
             // GitLab Runner packs while it uploads.
             total: None,
+            at_once: true,
         };
         let mut tries = Tries::default();
         loop {

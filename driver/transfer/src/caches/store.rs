@@ -310,6 +310,7 @@ async fn fetch(
         label: "Downloading cache",
         every: reporting.every,
         total: Some(size),
+        at_once: true,
     };
     let kept = keep(blob, spool, &count);
     let kept = meter.run(&count, reporting.output, kept).await?;
@@ -352,6 +353,8 @@ async fn store(
         label: "Uploading cache",
         every: reporting.every,
         total: Some(layer.size),
+        // The registry may have it.
+        at_once: false,
     };
     let began = Instant::now();
     let push = client.push_blob(repository, layer.digest, layer.size, source);
