@@ -21,8 +21,9 @@ use nix::unistd::{
 use super::{ExtractError, Owner};
 use crate::gopath::as_path;
 
-/// Attempts at a name that something else takes again and again.
-const ATTEMPTS: usize = 3;
+/// Attempts at a name that something else takes again and again: a process, or other threads, as links of the destination make
+/// several names of an archive one.
+const ATTEMPTS: usize = 100;
 
 /// What an entry says beside its name and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -333,6 +333,31 @@ fn links_below_a_link_of_the_archive_lie_in_a_folder_as_well() {
     }
 }
 
+/// Links of the destination make many names one, which several threads then write at once.
+#[test]
+fn many_names_of_one_file_are_written_all_the_same() {
+    let names: Vec<String> = (0..64).map(|number| format!("l{number}/f")).collect();
+    let entries: Vec<Entry> = names.iter().map(|name| file(name, "content")).collect();
+    for (archive, format) in both(&entries) {
+        for _ in 0..20 {
+            let fixture = Fixture::new();
+            let dest = fixture.dest();
+            fs::create_dir(dest.join("real")).unwrap();
+            for number in 0..64 {
+                symlink("real", dest.join(format!("l{number}"))).unwrap();
+            }
+            let options = ExtractOptions {
+                threads: 6,
+                ..options()
+            };
+
+            unpack(&archive, format, &dest, &options).unwrap();
+
+            assert_eq!(fs::read(dest.join("real/f")).unwrap(), b"content");
+        }
+    }
+}
+
 /// The tree that such an archive was made of may stand there already.
 #[test]
 fn a_link_that_stands_there_as_the_archive_has_it_is_followed_beneath_the_destination() {

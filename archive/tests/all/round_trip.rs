@@ -462,7 +462,8 @@ fn over_itself(
         Ok(extracted) => prop_assert_eq!(extracted.obstructed, None),
         Err(error) => {
             let leads_out = "lies behind a symbolic link that leads out of the destination";
-            prop_assert!(error.to_string().contains(leads_out), "{}", error);
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            prop_assert!(error.to_string().contains(leads_out), "{error} {source:?}");
         }
     }
     let found = things_below(root);
