@@ -19,8 +19,6 @@ pub(crate) struct User {
     pub(crate) name: Option<String>,
     /// Home folder.
     pub(crate) home: String,
-    /// Login shell; none if passwd names none.
-    pub(crate) shell: Option<String>,
 }
 
 /// Why there is no such user.
@@ -106,7 +104,6 @@ fn find_user(passwd: &str, wanted: &str) -> Result<User, UserError> {
             },
             name: (uid == 0).then(|| "root".to_owned()),
             home: if uid == 0 { "/root" } else { "/" }.to_owned(),
-            shell: None,
         }),
         (None, None) if wanted == "root" => find_user(passwd, "0"),
         (None, None) => Err(UserError::NoUser(wanted.to_owned())),
@@ -120,7 +117,6 @@ fn parse_user(line: &str) -> Option<User> {
     let uid = fields.nth(1)?.parse().ok()?;
     let gid = fields.next()?.parse().ok()?;
     let home = fields.nth(1).filter(|home| !home.is_empty());
-    let shell = fields.next().filter(|shell| !shell.is_empty());
     Some(User {
         ids: Ids {
             uid,
@@ -129,7 +125,6 @@ fn parse_user(line: &str) -> Option<User> {
         },
         name: Some(name.to_owned()),
         home: home.unwrap_or("/").to_owned(),
-        shell: shell.map(str::to_owned),
     })
 }
 
@@ -192,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_brings_home_shell_and_groups() {
+    fn a_name_brings_home_and_groups() {
         let user = resolved("ci").unwrap();
 
         assert_eq!(
@@ -205,7 +200,6 @@ mod tests {
                 },
                 name: Some("ci".into()),
                 home: "/home/ci".into(),
-                shell: Some("/bin/zsh".into()),
             }
         );
     }
@@ -244,7 +238,7 @@ mod tests {
     fn missing_fields_are_filled() {
         let user = resolved("bare").unwrap();
 
-        assert_eq!((user.home.as_str(), user.shell), ("/", None));
+        assert_eq!(user.home, "/");
     }
 
     #[test]

@@ -167,6 +167,7 @@ async fn boot_and_run(
         _ = cancel.next() => return Ok(CommandEnd::Canceled),
     };
     let request = request(&image, spec)?;
+    let volumes = image.defaults().volumes.clone();
     let guest_spec = GuestSpec {
         image,
         size,
@@ -178,7 +179,7 @@ async fn boot_and_run(
     };
     (io.booted)();
     let end = tokio::select! {
-        end = run_in(&guest, request, &mut io, &mut cancel) => end,
+        end = run_in(&guest, &volumes, request, &mut io, &mut cancel) => end,
         cause = guest.lost() => Err(Cause::MachineLost { cause }),
     };
     let end = match end {
@@ -195,11 +196,12 @@ async fn boot_and_run(
 
 async fn run_in(
     guest: &Guest,
+    volumes: &[String],
     request: ExecRequest,
     io: &mut CommandIo<'_>,
     cancel: &mut CancelRequests,
 ) -> Result<CommandEnd, Cause> {
-    if let Some(folder) = &request.cwd {
+    for folder in volumes.iter().chain(&request.cwd) {
         guest.make_folder(folder, None).await?;
     }
     let stdin = std::mem::replace(&mut io.stdin, Stdin::None);

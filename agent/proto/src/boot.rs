@@ -14,6 +14,9 @@ pub const VERBOSE: &str = "vk.verbose";
 /// reason; the guest powers off after it.
 pub const FAILED: &str = "vk-agent: the guest cannot start: ";
 
+/// What that line starts with if the image is at fault. The rest of the line is what is wrong with it.
+pub const IMAGE_FAULT: &str = "vk-agent: the guest cannot start: the image is at fault: ";
+
 /// The root disk: an EROFS image, opened read-only.
 pub const ROOT_DISK: &str = "/dev/vda";
 

@@ -29,10 +29,10 @@ pub enum Request {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {
     /// The program and its arguments. A program without a slash is looked for in the PATH of `env`, or else of
-    /// the login environment.
+    /// Docker's default one.
     pub argv: Vec<String>,
-    /// Set over the login environment (HOME, USER, LOGNAME, SHELL, PATH of the user) in this order: the last
-    /// of equal names wins. Names are not empty and hold no `=`.
+    /// Set over what Docker gives a container (PATH, and HOME of the user) in this order: the last of equal names wins. Names
+    /// are not empty and hold no `=`.
     #[serde(default)]
     pub env: Vec<(String, String)>,
     /// Working folder, absolute; none is `/`. It must exist.

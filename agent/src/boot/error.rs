@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io;
 
+use super::root::{FolderError, ImageFault};
+
 /// A step of the boot that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
@@ -10,6 +12,16 @@ pub(crate) struct BootError {
     what: String,
     #[source]
     source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl BootError {
+    /// What is wrong with the image, if it is at fault.
+    pub(crate) fn image_fault(&self) -> Option<&ImageFault> {
+        match self.source.downcast_ref()? {
+            FolderError::Image(fault) => Some(fault),
+            FolderError::Io(_) => None,
+        }
+    }
 }
 
 /// Says what was being done when something failed.

@@ -1,16 +1,15 @@
 //! The job's view: what is mounted into the image, and the switch into it.
 //!
-//! The image may be anyone's. Its folders are opened below its root without following symbolic links, what
-//! stands in the way is replaced, and mounts go onto the opened folders: no link of the image can lead a mount
-//! elsewhere.
+//! The image may be anyone's. Its links stay, and are followed within its root alone: what has to be there is made where they
+//! lead, as a container's runtime does, and mounts go onto the opened folders. Where that cannot be, the image is at fault.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2, readlinkat};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
@@ -18,6 +17,38 @@ use vk_agent_proto::boot::BUILDS_DIR;
 
 use super::disks;
 use super::error::{BootError, During};
+
+/// What the kernel's file systems are mounted on, and hide; the last one is what descriptors' paths lead through.
+const KERNEL_FOLDERS: [&str; 3] = ["dev", "sys", "proc"];
+
+/// Links to what is missing that one path may lead through, as for the kernel (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
+/// An image that cannot have a folder that it must have.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ImageFault {
+    #[error("/{} is no folder", .0.display())]
+    NoFolder(PathBuf),
+    #[error("/{} is a link of a loop", .0.display())]
+    Loop(PathBuf),
+    #[error("/{} leads to /{}, which a file system of the kernel hides", .0.display(), .1.display())]
+    Hidden(PathBuf, PathBuf),
+}
+
+/// Why there is no folder.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FolderError {
+    #[error(transparent)]
+    Image(#[from] ImageFault),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for FolderError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
 
 /// The root folder of a job, before the switch.
 pub(super) struct Root {
@@ -36,28 +67,83 @@ impl Root {
         Ok(Self { folder })
     }
 
-    /// Gives the image a folder `path` (no leading slash), made or put in the place of what is none.
+    /// The image's folder `path` (no leading slash), made where it is missing.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
-    fn folder(&self, path: &str) -> io::Result<OwnedFd> {
-        let mut at = self.folder.try_clone()?;
-        for part in path.split('/') {
-            at = sub_folder(at.as_fd(), part)?;
-        }
-        Ok(at)
+    /// [`ImageFault`], or what the kernel says.
+    fn folder(&self, path: &str) -> Result<OwnedFd, FolderError> {
+        self.resolve(PathBuf::from(path), &mut 0)
     }
 
-    /// The image's `/etc`, which may be a link inside the image.
-    fn etc(&self) -> io::Result<OwnedFd> {
+    fn resolve(&self, path: PathBuf, links: &mut usize) -> Result<OwnedFd, FolderError> {
+        let mut folder = self.folder.try_clone()?;
+        let mut so_far = PathBuf::new();
+        let mut parts = path.components();
+        while let Some(part) = parts.next() {
+            let above = so_far.clone();
+            so_far.push(part);
+            match self.open_folder(&so_far) {
+                Ok(found) => {
+                    folder = found;
+                    continue;
+                }
+                Err(Errno::ENOENT) => {}
+                Err(Errno::ENOTDIR) => return Err(ImageFault::NoFolder(so_far).into()),
+                Err(Errno::ELOOP) => return Err(ImageFault::Loop(so_far).into()),
+                Err(errno) => return Err(errno.into()),
+            }
+            let name = Path::new(part.as_os_str());
+            match mkdirat(&folder, name, Mode::from_bits_truncate(0o755)) {
+                Ok(()) => folder = self.open_folder(&so_far)?,
+                // A link to what is not there.
+                Err(Errno::EEXIST) => {
+                    *links += 1;
+                    if *links > MOST_LINKS {
+                        return Err(ImageFault::Loop(so_far).into());
+                    }
+                    let target = PathBuf::from(readlinkat(&folder, name)?);
+                    let target = match target.strip_prefix("/") {
+                        Ok(target) => target.to_owned(),
+                        Err(_) => above.join(&target),
+                    };
+                    return self.resolve(target.join(parts.as_path()), links);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Opens a folder below the image's root, which no link leads out of.
+    fn open_folder(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        match openat2(&self.folder, "etc", how) {
-            Ok(folder) => Ok(folder),
-            Err(_) => self.folder("etc"),
+        openat2(&self.folder, path, how)
+    }
+
+    /// As [`Root::folder`], for a file system of the kernel. Container runtimes take no link in the place of `/proc` and `/sys`
+    /// either.
+    fn kernel_folder(&self, name: &str) -> Result<OwnedFd, FolderError> {
+        if name != "dev" && readlinkat(&self.folder, name).is_ok() {
+            return Err(ImageFault::NoFolder(name.into()).into());
         }
+        self.folder(name)
+    }
+
+    /// As [`Root::folder`], of one that no kernel file system hides.
+    fn visible_folder(&self, path: &str) -> Result<OwnedFd, FolderError> {
+        let folder = self.folder(path)?;
+        let place = fs::read_link(by_descriptor(&folder))?;
+        let place = place.strip_prefix(disks::ROOT).unwrap_or(&place);
+        if KERNEL_FOLDERS
+            .iter()
+            .any(|hidden| place.starts_with(hidden))
+        {
+            return Err(ImageFault::Hidden(path.into(), place.to_owned()).into());
+        }
+        Ok(folder)
     }
 
     /// Writes a file into the image's `/etc`, in the place of whatever has its name.
@@ -65,13 +151,13 @@ impl Root {
     /// # Errors
     ///
     /// What the kernel says.
-    pub(super) fn write_etc(&self, name: &str, content: &str) -> io::Result<()> {
-        let etc = self.etc()?;
+    pub(super) fn write_etc(&self, name: &str, content: &str) -> Result<(), FolderError> {
+        let etc = self.folder("etc")?;
         clear(etc.as_fd(), name)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(0o644);
         let mut file = File::from(openat(&etc, name, flags, mode)?);
-        file.write_all(content.as_bytes())
+        Ok(file.write_all(content.as_bytes())?)
     }
 
     /// Mounts what a job expects to find, moving the initramfs' own `/dev`, `/sys` and `/proc`.
@@ -81,20 +167,16 @@ impl Root {
     /// [`BootError`] that names the folder.
     pub(super) fn mount_all(&self) -> Result<(), BootError> {
         devices().during("filling /dev")?;
-        let at = |path: &str| self.folder(path).during(format_args!("making /{path}"));
-        let run = at("run")?;
-        mount_at(
-            &run,
-            "tmpfs",
-            MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
-            "mode=755",
-        )
-        .during("mounting /run")?;
-        let tmp = at("tmp")?;
-        let tmp = openat(&tmp, ".", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
-        tmp.and_then(|tmp| fchmod(&tmp, Mode::from_bits_truncate(0o1777)))
-            .during("opening /tmp to all")?;
-        let builds = at(BUILDS_DIR.trim_start_matches('/'))?;
+        let during = |path: &str| format!("making /{path}");
+        // One that is there keeps its mode, as under Docker.
+        if let Err(Errno::ENOENT) = self.open_folder(Path::new("tmp")) {
+            let tmp = self.visible_folder("tmp").during(during("tmp"))?;
+            let tmp = openat(&tmp, ".", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
+            tmp.and_then(|tmp| fchmod(&tmp, Mode::from_bits_truncate(0o1777)))
+                .during("opening /tmp to all")?;
+        }
+        let builds = BUILDS_DIR.trim_start_matches('/');
+        let builds = self.visible_folder(builds).during(during(builds))?;
         mount(
             Some(disks::SCRATCH_BUILDS),
             by_descriptor(&builds).as_str(),
@@ -103,9 +185,8 @@ impl Root {
             None::<&str>,
         )
         .during(format_args!("mounting {BUILDS_DIR}"))?;
-        // The last one is what the descriptors' paths lead through.
-        for name in ["dev", "sys", "proc"] {
-            let place = at(name)?;
+        for name in KERNEL_FOLDERS {
+            let place = self.kernel_folder(name).during(during(name))?;
             mount(
                 Some(format!("/{name}").as_str()),
                 by_descriptor(&place).as_str(),

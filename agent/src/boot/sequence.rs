@@ -12,7 +12,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
-use vk_agent_proto::boot::{BUILDS_DIR, FAILED, MODULES_DIR, MODULES_ORDER};
+use vk_agent_proto::boot::{BUILDS_DIR, FAILED, IMAGE_FAULT, MODULES_DIR, MODULES_ORDER};
 use vk_agent_proto::{AGENT_PORT, READY_PORT, Ready};
 
 use super::cmdline::Parameters;
@@ -40,11 +40,18 @@ pub(crate) fn run() -> ! {
         console::line(&format!("vk-agent: an operation failed: {text}"));
     }));
     let Err(error) = boot();
-    fail(&server::error_line(&error))
+    match error.image_fault() {
+        Some(fault) => end(&format!("{IMAGE_FAULT}{fault}")),
+        None => fail(&server::error_line(&error)),
+    }
 }
 
 fn fail(why: &str) -> ! {
-    console::line(&format!("{FAILED}{why}"));
+    end(&format!("{FAILED}{why}"))
+}
+
+fn end(line: &str) -> ! {
+    console::line(line);
     nix::unistd::sync();
     power::off()
 }

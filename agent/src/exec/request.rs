@@ -8,7 +8,7 @@ use vk_agent_proto::{Exec, FailureKind};
 use crate::failure::Failure;
 use crate::users::{self, User};
 
-/// PATH of a login.
+/// PATH where nobody sets one: Docker's.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A request that was checked and is complete.
@@ -78,16 +78,13 @@ fn c_string(what: &str, text: impl Into<Vec<u8>>) -> Result<CString, Failure> {
     CString::new(text).map_err(|_| bad(format!("{what} holds a NUL byte")))
 }
 
-/// The login environment with `over` set over it, each name once, in order of first appearance.
+/// PATH and HOME, as Docker gives them to a container, with `over` set over them, each name once, in order of first
+/// appearance.
 fn environment<'a>(
     user: &'a User,
     over: &'a [(String, String)],
 ) -> Result<Vec<(&'a str, &'a str)>, Failure> {
     let mut all = vec![("PATH", PATH), ("HOME", user.home.as_str())];
-    if let Some(name) = &user.name {
-        all.extend([("USER", name.as_str()), ("LOGNAME", name)]);
-    }
-    all.push(("SHELL", user.shell.as_deref().unwrap_or("/bin/sh")));
     let mut places: std::collections::HashMap<&str, usize> = all
         .iter()
         .enumerate()
@@ -158,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_is_a_logins_with_the_requests_over_it() {
+    fn environment_is_a_containers_with_the_requests_over_it() {
         let request = Exec {
             user: Some("ci".into()),
             env: vec![
@@ -176,9 +173,6 @@ mod tests {
             [
                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME=/else",
-                "USER=ci",
-                "LOGNAME=ci",
-                "SHELL=/bin/bash",
                 "A=2"
             ]
         );

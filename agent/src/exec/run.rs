@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::fchown;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::cgroups::Cgroups;
 use crate::failure::Failure;
 use crate::processes::Process;
 use crate::sys::{ChildError, ChildSpec, Step, Terminal, await_exec, open_terminal};
+use crate::users::User;
 
 /// Open files a command may have, as Docker gives its containers.
 const MAX_FILES: u64 = 1 << 20;
@@ -81,7 +83,7 @@ fn start(
     } = match exec.terminal {
         Some(size) => on_terminal(size, command.user.ids.uid)
             .map_err(|error| Failure::io("cannot make a terminal for the command", &error))?,
-        None => piped(agent, exec.stdin)
+        None => piped(agent, exec.stdin, &command.user)
             .map_err(|error| Failure::io("cannot make a pipe for the command", &error))?,
     };
     let spec = ChildSpec {
@@ -109,11 +111,17 @@ fn start(
     })
 }
 
-fn piped(agent: &Agent, wants_input: bool) -> io::Result<Streams> {
+/// Streams that are pipes, which belong to who runs the command: programs open `/dev/stdout` and `/proc/self/fd/1` by name.
+/// `/dev/null` stays root's.
+fn piped(agent: &Agent, wants_input: bool, user: &User) -> io::Result<Streams> {
+    let owner = agent.ids_to_become(user.ids.clone()).map(|ids| ids.uid);
     let (stdout, their_stdout) = wide_pipe()?;
     let (stderr, their_stderr) = wide_pipe()?;
+    fchown(&their_stdout, owner, None)?;
+    fchown(&their_stderr, owner, None)?;
     let (their_stdin, input) = if wants_input {
         let (theirs, ours) = wide_pipe()?;
+        fchown(&theirs, owner, None)?;
         (
             OwnedFd::from(theirs),
             Input::new(OwnedFd::from(ours).into())?,
@@ -135,7 +143,7 @@ fn piped(agent: &Agent, wants_input: bool) -> io::Result<Streams> {
 /// Streams that are one terminal, which belongs to `uid`: programs open `/dev/tty` and `/dev/pts/…` again.
 fn on_terminal(size: TerminalSize, uid: u32) -> io::Result<Streams> {
     let Terminal { master, slave } = open_terminal(size.columns, size.rows)?;
-    std::os::unix::fs::fchown(&slave, Some(uid), None)?;
+    fchown(&slave, Some(uid), None)?;
     Ok(Streams {
         input: Input::terminal(master.try_clone()?)?,
         outputs: Outputs {

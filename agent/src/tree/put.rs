@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sys::stat::Mode;
 use vk_agent_proto::{FailureKind, PutTree, TreeSummary};
 use vk_archive::{ExtractError, ExtractOptions, Extracted, Limits, Owner, extract_tar};
@@ -89,7 +90,16 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
         Failure::io(format_args!("cannot {what} `{}`", request.dest), error)
     };
     if request.mkdir {
-        make_folders(dest, owner).map_err(|error| trouble("make", &error))?;
+        make_folders(dest, owner).map_err(|error| {
+            match error.raw_os_error().map(Errno::from_raw) {
+                // Something else stands there, or links that form a loop.
+                Some(Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG) => {
+                    let text = format!("cannot make `{}`: {error}", request.dest);
+                    Failure::new(FailureKind::BadRequest, text)
+                }
+                _ => trouble("make", &error),
+            }
+        })?;
     }
     if request.wipe {
         wipe(dest).map_err(|error| trouble("empty", &error))?;
@@ -97,19 +107,38 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
     Ok(owner.map_or(Owner::Unpacking, |(uid, gid)| Owner::Fixed(uid, gid)))
 }
 
-/// Makes `path` and what is missing above it, each for `owner`.
+/// Links that one folder's path may lead through, as for the kernel (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
+/// Makes `path` and what is missing above it, each for `owner`; where a link leads to nothing, what it leads to.
 fn make_folders(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
-    let missing: Vec<&Path> = path
-        .ancestors()
-        .take_while(|folder| !folder.is_dir())
-        .collect();
-    for folder in missing.into_iter().rev() {
-        match nix::unistd::mkdir(folder, Mode::from_bits_truncate(0o755)) {
-            Err(nix::errno::Errno::EEXIST) if folder.is_dir() => continue,
-            result => result?,
+    make_through(path, owner, &mut 0)
+}
+
+fn make_through(path: &Path, owner: Option<(u32, u32)>, links: &mut usize) -> io::Result<()> {
+    let mut folder = PathBuf::new();
+    for part in path.components() {
+        folder.push(part);
+        if folder.is_dir() {
+            continue;
         }
-        if let Some((uid, gid)) = owner {
-            std::os::unix::fs::lchown(folder, Some(uid), Some(gid))?;
+        match nix::unistd::mkdir(&folder, Mode::from_bits_truncate(0o755)) {
+            Ok(()) => {
+                if let Some((uid, gid)) = owner {
+                    std::os::unix::fs::lchown(&folder, Some(uid), Some(gid))?;
+                }
+            }
+            Err(Errno::EEXIST) if folder.is_dir() => {}
+            Err(Errno::EEXIST) if folder.is_symlink() => {
+                *links += 1;
+                if *links > MOST_LINKS {
+                    return Err(Errno::ELOOP.into());
+                }
+                let target = std::fs::read_link(&folder)?;
+                let parent = folder.parent().unwrap_or(Path::new("/"));
+                make_through(&parent.join(target), owner, links)?;
+            }
+            Err(errno) => return Err(errno.into()),
         }
     }
     Ok(())

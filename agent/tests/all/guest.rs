@@ -12,7 +12,7 @@ use vk_agent_client::{
     ArchiveEvent, ArchiveFormat, ArchiveRequest, ExecEvent, ExecRequest, ExitStatus,
     ExtractRequest, FailureKind, GetTreeRequest, PutTreeRequest, Stdin,
 };
-use vk_agent_proto::boot::FAILED;
+use vk_agent_proto::boot::{FAILED, IMAGE_FAULT};
 use vk_vm::EndCause;
 
 fn on_shared(script: &str) -> Outcome {
@@ -40,7 +40,6 @@ fn everything_is_mounted_where_a_job_expects_it() {
         ("/dev", "devtmpfs"),
         ("/dev/pts", "devpts"),
         ("/dev/shm", "tmpfs"),
-        ("/run", "tmpfs"),
     ] {
         assert!(mounts.contains(&wanted), "{wanted:?} missing: {mounts:?}");
     }
@@ -59,6 +58,20 @@ fn devices_and_folders_work() {
         "fd\n1777 /tmp\n777 /builds\n1777 /dev/shm\n666 /dev/ptmx\n0\nptmx\n"
     );
     assert_eq!(outcome.stderr, "err\n");
+}
+
+/// As Docker has it: what the image holds in `/run` stays, and streams belong to whom they were made for.
+#[test]
+fn streams_can_be_opened_by_name_by_whoever_runs() {
+    let request = ExecRequest {
+        user: Some("nobody".into()),
+        ..bash("id -u; echo out > /dev/stdout; echo err > /dev/stderr; echo too > /proc/self/fd/2")
+    };
+
+    let outcome = RUNTIME.block_on(SHARED.run(request));
+
+    assert_eq!(outcome.stdout, "65534\nout\n");
+    assert_eq!(outcome.stderr, "err\ntoo\n");
 }
 
 #[test]
@@ -102,12 +115,12 @@ fn there_is_entropy_from_the_start() {
 fn a_command_is_in_its_own_cgroup_unprotected_and_unlimited() {
     let outcome = on_shared(
         "sed 's/[0-9]*$//' /proc/self/cgroup; cat /proc/self/oom_score_adj /proc/1/oom_score_adj; \
-         ulimit -n; umask; echo $HOME $USER $SHELL",
+         ulimit -n; umask; echo $HOME ${USER-unset} ${LOGNAME-unset}; env | grep -c SHELL",
     );
 
     assert_eq!(
         outcome.stdout,
-        "0::/exec-\n0\n-1000\n1048576\n0022\n/root root /bin/bash\n"
+        "0::/exec-\n0\n-1000\n1048576\n0022\n/root unset unset\n0\n"
     );
 }
 
@@ -528,20 +541,20 @@ fn an_empty_image_boots_and_has_all_that_is_the_machines() {
 }
 
 #[test]
-fn links_of_a_hostile_image_lead_no_mount_astray() {
+fn links_of_an_image_stay_and_lead_mounts_nowhere_outside_it() {
     let folder = tempfile::tempdir().unwrap();
     let image = erofs(folder.path(), |root| {
         std::fs::create_dir_all(root.join("usr/etc")).unwrap();
+        std::fs::create_dir_all(root.join("var/tmp")).unwrap();
         std::fs::write(root.join("usr/etc/passwd"), "ci:x:7:7::/:/bin/sh\n").unwrap();
         std::fs::write(root.join("kept"), "kept").unwrap();
+        std::fs::write(root.join("var/tmp/seed"), "seed").unwrap();
         symlink("usr/etc", root.join("etc")).unwrap();
         symlink("../../kept", root.join("usr/etc/hostname")).unwrap();
-        symlink("/../../..", root.join("proc")).unwrap();
-        symlink("usr", root.join("dev")).unwrap();
-        symlink("/etc", root.join("sys")).unwrap();
+        symlink("../../../devices", root.join("dev")).unwrap();
         symlink("/proc/1/root", root.join("run")).unwrap();
-        symlink("/", root.join("builds")).unwrap();
-        std::fs::write(root.join("tmp"), "a file").unwrap();
+        symlink("/srv/of/jobs", root.join("builds")).unwrap();
+        symlink("var/tmp", root.join("tmp")).unwrap();
         add_cat(root);
     });
 
@@ -553,7 +566,7 @@ fn links_of_a_hostile_image_lead_no_mount_astray() {
         .await;
 
         let mounts = guest.run(command(&["/cat", "/proc/mounts"])).await.stdout;
-        for place in ["/proc", "/dev", "/sys", "/run", "/builds"] {
+        for place in ["/proc", "/devices", "/sys", "/srv/of/jobs"] {
             assert!(mounts.contains(&format!(" {place} ")), "{place}: {mounts}");
         }
         assert_eq!(file_of(&guest, "/kept").await, "kept");
@@ -562,7 +575,36 @@ fn links_of_a_hostile_image_lead_no_mount_astray() {
             file_of(&guest, "/etc/passwd").await,
             "ci:x:7:7::/:/bin/sh\n"
         );
+        assert_eq!(file_of(&guest, "/tmp/seed").await, "seed");
     });
+}
+
+#[test]
+fn an_image_that_cannot_have_its_folders_is_at_fault() {
+    for (name, target, fault) in [
+        ("proc", "usr", "/proc is no folder"),
+        ("builds", "builds", "/builds is a link of a loop"),
+        (
+            "builds",
+            "/proc/x",
+            "/builds leads to /proc/x, which a file system of the kernel hides",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let image = erofs(folder.path(), |root| {
+            std::fs::create_dir(root.join("usr")).unwrap();
+            symlink(target, root.join(name)).unwrap();
+        });
+
+        let end = RUNTIME.block_on(failed_boot(&Options {
+            image,
+            ..Options::default()
+        }));
+
+        assert_eq!(end.cause, EndCause::PoweredOff, "{}", end.console_tail);
+        let told = format!("{IMAGE_FAULT}{fault}");
+        assert!(end.console_tail.contains(&told), "{}", end.console_tail);
+    }
 }
 
 #[test]

@@ -77,12 +77,36 @@ pub(crate) enum BootError {
         #[source]
         source: AgentError,
     },
+    /// The image lacks what a guest must have, and cannot be given it.
+    #[error("image \"{image}\" cannot be booted: {fault}")]
+    Image {
+        /// The image.
+        image: String,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// The VM ended before its agent was ready.
     #[error("the guest did not start: {end}{}", quoted(&end.console_tail))]
     Ended {
         /// How.
         end: MachineEnd,
     },
+}
+
+/// Why a VM ended before its agent was ready.
+fn ended(end: MachineEnd, image: &str) -> BootError {
+    // Nothing of the image has run: no one else has written there.
+    let fault = end
+        .console_tail
+        .lines()
+        .find_map(|line| line.strip_prefix(boot::IMAGE_FAULT));
+    match fault {
+        Some(fault) => BootError::Image {
+            image: image.to_owned(),
+            fault: fault.trim_end().to_owned(),
+        },
+        None => BootError::Ended { end },
+    }
 }
 
 /// A console's last lines as the end of a message.
@@ -177,7 +201,7 @@ impl Guest {
                     return Err(refused(source, console));
                 }
             }
-            end = machine.wait() => return Err(BootError::Ended { end }),
+            end = machine.wait() => return Err(ended(end, spec.image.name())),
         }
         tracing::debug!(
             "the guest is ready; its console says:\n{}",

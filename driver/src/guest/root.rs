@@ -32,6 +32,8 @@ pub(crate) struct ProcessDefaults {
     pub entrypoint: Vec<String>,
     /// The command of a run that names none.
     pub cmd: Vec<String>,
+    /// Folders that are made where they are missing, absolute.
+    pub volumes: Vec<String>,
 }
 
 /// A root file system that can be booted now. As long as it or a clone lives, it stays on this host.
@@ -186,17 +188,21 @@ fn runs_here(name: &str, text: &str) -> Result<(), RootImageError> {
     })
 }
 
+/// A folder's path that is meant from the root, whether it says so or not.
+fn from_root(folder: String) -> String {
+    format!("/{}", folder.trim_start_matches('/'))
+}
+
 impl From<ImageConfig> for ProcessDefaults {
     fn from(config: ImageConfig) -> Self {
         let given = |text: String| Some(text).filter(|text| !text.is_empty());
         Self {
             env: config.env,
             user: given(config.user),
-            // A relative one is meant from the root.
-            working_dir: given(config.working_dir)
-                .map(|folder| format!("/{}", folder.trim_start_matches('/'))),
+            working_dir: given(config.working_dir).map(from_root),
             entrypoint: config.entrypoint,
             cmd: config.cmd,
+            volumes: config.volumes.into_iter().map(from_root).collect(),
         }
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct ImageProcess {
     user: Option<String>,
     working_dir: Option<String>,
     entrypoint: Vec<String>,
+    volumes: Vec<String>,
 }
 
 impl ImageProcess {
@@ -34,6 +35,7 @@ impl ImageProcess {
             working_dir,
             entrypoint,
             cmd: _,
+            volumes,
         } = defaults;
         let wanted = image.and_then(|image| image.user.as_deref());
         let wanted = wanted.map(|user| variables.expand(user));
@@ -48,6 +50,7 @@ impl ImageProcess {
                 .or(user)
                 .filter(|user| !is_root(user)),
             working_dir,
+            volumes,
             entrypoint: match entrypoint.as_slice() {
                 [word] if word.is_empty() => Vec::new(),
                 _ => entrypoint,
@@ -63,6 +66,11 @@ impl ImageProcess {
     /// The folder that steps start in, if the image names one.
     pub(super) fn working_dir(&self) -> Option<&str> {
         self.working_dir.as_deref()
+    }
+
+    /// Folders that the image wants to be there.
+    pub(super) fn volumes(&self) -> &[String] {
+        &self.volumes
     }
 
     /// Whether the steps' shells are started by a program of the image.
@@ -130,6 +138,7 @@ mod tests {
             user: Some("nobody".into()),
             working_dir: Some("/srv".into()),
             entrypoint: vec!["/ep.sh".into()],
+            volumes: vec!["/data".into()],
             cmd: vec!["bash".into()],
         }
     }

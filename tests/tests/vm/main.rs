@@ -14,6 +14,7 @@ mod artifacts_cases;
 mod c_project;
 mod cache;
 mod cancel;
+mod container;
 mod converted_images;
 mod embed;
 mod features;

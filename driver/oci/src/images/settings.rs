@@ -1,5 +1,8 @@
 //! An image's configuration blob (OCI image spec 1.1, config.md; Docker's is the same where it matters).
 
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::platform::Platform;
@@ -21,6 +24,8 @@ pub struct ImageConfig {
     pub entrypoint: Vec<String>,
     /// Arguments to it, or the command.
     pub cmd: Vec<String>,
+    /// Folders that are there, whatever its layers hold.
+    pub volumes: Vec<String>,
 }
 
 /// What a configuration blob says.
@@ -59,6 +64,7 @@ struct RawConfig {
     working_dir: Option<String>,
     entrypoint: Option<Vec<String>>,
     cmd: Option<Vec<String>>,
+    volumes: Option<BTreeMap<String, IgnoredAny>>,
 }
 
 /// Reads a configuration blob.
@@ -92,7 +98,8 @@ fn config(raw: RawConfig) -> Result<ImageConfig, ConfigBlobError> {
         raw.entrypoint.unwrap_or_default(),
         raw.cmd.unwrap_or_default(),
     );
-    if [env.len(), entrypoint.len(), cmd.len()]
+    let volumes: Vec<String> = raw.volumes.unwrap_or_default().into_keys().collect();
+    if [env.len(), entrypoint.len(), cmd.len(), volumes.len()]
         .into_iter()
         .any(|count| count > MAX_ITEMS)
     {
@@ -100,7 +107,7 @@ fn config(raw: RawConfig) -> Result<ImageConfig, ConfigBlobError> {
             "it has more than {MAX_ITEMS} of something"
         )));
     }
-    let strings = env.iter().chain(&entrypoint).chain(&cmd);
+    let strings = env.iter().chain(&entrypoint).chain(&cmd).chain(&volumes);
     let strings = strings.chain(&raw.user).chain(&raw.working_dir);
     if strings.into_iter().any(|string| string.contains('\0')) {
         return Err(ConfigBlobError("it has a NUL character".to_owned()));
@@ -117,6 +124,7 @@ fn config(raw: RawConfig) -> Result<ImageConfig, ConfigBlobError> {
         working_dir: raw.working_dir.unwrap_or_default(),
         entrypoint,
         cmd,
+        volumes,
     })
 }
 
@@ -135,7 +143,7 @@ mod tests {
                 "Env": ["PATH=/bin:/usr/bin", "EMPTY=", "EQUALS=a=b", "BARE", "=x"],
                 "User": "1000:1000", "WorkingDir": "/srv",
                 "Entrypoint": ["/entry", "-v"], "Cmd": null,
-                "Labels": {"a": "b"},
+                "Labels": {"a": "b"}, "Volumes": {"/data/db": {}, "/cache": null},
             },
             "rootfs": {"type": "layers", "diff_ids": [diff_id.to_string()]},
         });
@@ -156,6 +164,7 @@ mod tests {
                 working_dir: "/srv".to_owned(),
                 entrypoint: vec!["/entry".to_owned(), "-v".to_owned()],
                 cmd: Vec::new(),
+                volumes: vec!["/cache".to_owned(), "/data/db".to_owned()],
             }
         );
         assert_eq!(blob.platform, Some(Platform::of_guest()));

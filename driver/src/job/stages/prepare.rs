@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::image;
 use super::io::StageIo;
 use super::{Made, StageEnd};
-use crate::guest::{Guest, GuestSpec};
+use crate::guest::{BootError, Guest, GuestSpec};
 use crate::host::DEFAULT_IMAGE;
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::image_process::ImageProcess;
 use crate::job::order::StageFailure;
 use crate::job::session::Booted;
-use vk_agent_client::FailureKind;
+use vk_agent_client::{AgentError, FailureKind};
 use vk_text::chain;
 use vk_trace::Output;
 
@@ -55,12 +55,16 @@ async fn boot(context: &JobContext, io: &mut StageIo) -> Result<Booted, StageFai
         booted = Guest::boot(&context.host, spec) => booted,
         _ = io.stop.stopped() => return Err(system("the VM was stopped while it booted".to_owned())),
     };
-    let guest = Arc::new(guest.map_err(|error| system(chain(&error)))?);
+    let guest = guest.map_err(|error| match error {
+        BootError::Image { .. } => configuration(chain(&error)),
+        error => system(chain(&error)),
+    })?;
+    let guest = Arc::new(guest);
     Ok(Booted { guest, process })
 }
 
 /// Makes the folders that must be there before the first script: the job's, for a user who could not make them, and
-/// the image's working folder, as Docker does.
+/// the image's working folder and volumes, as Docker does.
 async fn make_folders(
     context: &JobContext,
     guest: &Guest,
@@ -71,24 +75,31 @@ async fn make_folders(
         .user()
         .map_or([None, None], |_| [Some(&dirs.project), Some(&dirs.tmp)]);
     for folder in of_job.into_iter().flatten() {
-        make_folder(guest, folder, process.user()).await?;
+        let made = guest.make_folder(folder, process.user()).await;
+        made.map_err(|error| unmade(&error, chain(&error)))?;
     }
-    match process.working_dir() {
-        Some(folder) => make_folder(guest, folder, None).await,
-        None => Ok(()),
+    let image = image_name(context);
+    let of_image = process.volumes().iter().map(|folder| ("VOLUME", folder));
+    let working_dir = process.working_dir().map(str::to_owned);
+    let of_image = of_image.chain(working_dir.iter().map(|folder| ("WORKDIR", folder)));
+    for (setting, folder) in of_image {
+        let made = guest.make_folder(folder, None).await;
+        made.map_err(|error| {
+            let why = chain(&error);
+            let text = format!("image \"{image}\" cannot have its {setting} {folder}: {why}");
+            unmade(&error, text)
+        })?;
     }
+    Ok(())
 }
 
-async fn make_folder(guest: &Guest, path: &str, owner: Option<&str>) -> Result<(), StageFailure> {
-    guest
-        .make_folder(path, owner)
-        .await
-        .map_err(|error| match error.kind() {
-            Some(FailureKind::UnknownUser | FailureKind::BadRequest) => {
-                configuration(chain(&error))
-            }
-            _ => system(chain(&error)),
-        })
+/// A folder that cannot be made, with what is said of it: it is the job's or its image's fault if there is no such user, or
+/// something else in its place.
+fn unmade(error: &AgentError, text: String) -> StageFailure {
+    match error.kind() {
+        Some(FailureKind::UnknownUser | FailureKind::BadRequest) => configuration(text),
+        _ => system(text),
+    }
 }
 
 /// A job whose services do not run would go green falsely.

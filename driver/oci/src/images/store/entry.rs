@@ -15,7 +15,7 @@ use crate::registry::{Digest, Reference};
 
 /// Version of the entries' layout and records. Part of the key: entries of another version are not seen, and are
 /// collected as they fall out of use.
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 
 /// How much is read at a time, in bytes.
 const READ: usize = 256 << 10;
