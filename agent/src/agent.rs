@@ -13,6 +13,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
 use crate::cgroups::Cgroups;
+use crate::house::House;
 use crate::processes::Processes;
 use crate::sys::Ids;
 
@@ -41,6 +42,8 @@ pub(crate) struct Agent {
     pub(crate) scratch: PathBuf,
     /// How it ends.
     pub(crate) ending: Ending,
+    /// The agent's own standard streams, which are the running command's; none in a rehearsal.
+    pub(crate) house: Option<House>,
     proc: OwnedFd,
     execs: Arc<Mutex<u64>>,
 }
@@ -55,6 +58,7 @@ impl Agent {
         processes: Processes,
         cgroups: Option<Cgroups>,
         scratch: PathBuf,
+        house: Option<House>,
         ending: Ending,
     ) -> io::Result<Self> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -66,6 +70,7 @@ impl Agent {
             max_files: getrlimit(Resource::RLIMIT_NOFILE)?.1,
             scratch,
             ending,
+            house,
             proc: open("/proc", flags, Mode::empty())?,
             execs: Arc::default(),
         })

@@ -11,6 +11,7 @@ mod cgroups;
 mod console;
 mod exec;
 mod failure;
+mod house;
 mod power;
 mod processes;
 mod rehearsal;

@@ -62,7 +62,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Result<(), RehearsalE
             Some(open_cgroups(&path).map_err(|source| RehearsalError::Cgroup { path, source })?)
         }
     };
-    let agent = Agent::new(processes, cgroups, PathBuf::from("/"), Ending::Exit)
+    let agent = Agent::new(processes, cgroups, PathBuf::from("/"), None, Ending::Exit)
         .map_err(RehearsalError::Start)?;
     let path = options.listen;
     let failed = |source| RehearsalError::Socket {

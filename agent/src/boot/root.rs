@@ -73,10 +73,10 @@ impl Root {
     ///
     /// [`ImageFault`], or what the kernel says.
     fn folder(&self, path: &str) -> Result<OwnedFd, FolderError> {
-        self.resolve(PathBuf::from(path), &mut 0)
+        self.resolve(Path::new(path), &mut 0)
     }
 
-    fn resolve(&self, path: PathBuf, links: &mut usize) -> Result<OwnedFd, FolderError> {
+    fn resolve(&self, path: &Path, links: &mut usize) -> Result<OwnedFd, FolderError> {
         let mut folder = self.folder.try_clone()?;
         let mut so_far = PathBuf::new();
         let mut parts = path.components();
@@ -107,7 +107,7 @@ impl Root {
                         Ok(target) => target.to_owned(),
                         Err(_) => above.join(&target),
                     };
-                    return self.resolve(target.join(parts.as_path()), links);
+                    return self.resolve(&target.join(parts.as_path()), links);
                 }
                 Err(errno) => return Err(errno.into()),
             }

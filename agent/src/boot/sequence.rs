@@ -20,6 +20,7 @@ use super::error::{BootError, During, failed};
 use super::root::Root;
 use super::{cgroup, disks, etc, modules};
 use crate::agent::{Agent, Ending};
+use crate::house::House;
 use crate::processes::Processes;
 use crate::{console, power, server, sys};
 
@@ -78,6 +79,7 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     nix::sys::stat::umask(nix::sys::stat::Mode::empty());
     mount_early()?;
     console::open();
+    let house = House::open().during("opening the agent's standard streams")?;
     let cmdline = fs::read_to_string("/proc/cmdline").during("reading /proc/cmdline")?;
     let parameters = Parameters::parse(&cmdline);
     let log = Log {
@@ -108,6 +110,7 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
         processes,
         Some(cgroups),
         PathBuf::from(BUILDS_DIR),
+        Some(house),
         Ending::PowerOff,
     )
     .during("opening what the job's root must have")?;

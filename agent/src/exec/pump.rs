@@ -17,6 +17,7 @@ use super::containment::Containment;
 use super::input::Input;
 use super::lifecycle::{Effect, Event, Lifecycle};
 use super::outbox::Outbox;
+use crate::house::Stream;
 use crate::processes::Process;
 use crate::sys::resize;
 
@@ -28,6 +29,8 @@ pub(super) struct Pump<'a> {
     lifecycle: Lifecycle,
     input: Input,
     outputs: [Output; 2],
+    /// The agent's own streams, if they are this command's.
+    house: &'a mut [Stream],
     terminal: Option<File>,
     outbox: Outbox,
     decoder: Decoder,
@@ -61,6 +64,7 @@ struct Ready {
     host_out: bool,
     ended: bool,
     outputs: [bool; 2],
+    house: bool,
     /// An output that is not ready is empty: they were looked at.
     outputs_seen: bool,
     input: bool,
@@ -75,6 +79,7 @@ impl<'a> Pump<'a> {
         lifecycle: Lifecycle,
         input: Input,
         outputs: Outputs,
+        house: Option<&'a mut [Stream]>,
     ) -> Self {
         let Outputs {
             stdout,
@@ -96,6 +101,7 @@ impl<'a> Pump<'a> {
                 output(Kind::Stdout, Some(stdout)),
                 output(Kind::Stderr, stderr),
             ],
+            house: house.unwrap_or_default(),
             terminal,
             outbox: Outbox::new(),
             decoder: Decoder::new(),
@@ -163,20 +169,34 @@ impl<'a> Pump<'a> {
                     self.close(index);
                 }
             }
+            if ready.house {
+                self.forward_house();
+            }
             // The other goes first next time.
             self.outputs.swap(0, 1);
             self.event(Event::Tick);
         };
-        while !self.outbox.is_empty() && !self.host_gone {
-            let mut fds = [PollFd::new(self.host.as_fd(), PollFlags::POLLOUT)];
-            poll(&mut fds, PollTimeout::NONE)?;
-            self.flush();
+        self.flush_all()?;
+        // What was written to the agent's streams until now: at most what they hold.
+        for _ in 0..2 * self.house.len() {
+            self.forward_house();
+            self.flush_all()?;
         }
         if self.host_gone {
             return Ok(None);
         }
         set_blocking(self.host, true)?;
         Ok(Some(status))
+    }
+
+    /// Sends what waits for the host.
+    fn flush_all(&mut self) -> io::Result<()> {
+        while !self.outbox.is_empty() && !self.host_gone {
+            let mut fds = [PollFd::new(self.host.as_fd(), PollFlags::POLLOUT)];
+            poll(&mut fds, PollTimeout::NONE)?;
+            self.flush();
+        }
+        Ok(())
     }
 
     fn poll(&self) -> io::Result<Ready> {
@@ -199,10 +219,13 @@ impl<'a> Pump<'a> {
                 .waiting()
                 .map(|pipe| (pipe.as_fd(), PollFlags::POLLOUT)),
         ];
+        let house = self.house.iter().filter(|_| flushed && !self.host_gone);
+        let house = house.map(|stream| PollFd::new(stream.pipe.as_fd(), PollFlags::POLLIN));
         let mut fds: Vec<PollFd<'_>> = sources
             .iter()
             .flatten()
             .map(|(fd, events)| PollFd::new(*fd, *events))
+            .chain(house)
             .collect();
         let timeout = if self.draining && flushed {
             PollTimeout::ZERO
@@ -222,7 +245,9 @@ impl<'a> Pump<'a> {
                 .and_then(|_| found.next())
                 .unwrap_or(PollFlags::empty())
         });
+        let house = found.any(|events| !events.is_empty());
         Ok(Ready {
+            house,
             host_in: host.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR),
             host_out: host.intersects(PollFlags::POLLOUT),
             ended: !ended.is_empty(),
@@ -382,6 +407,27 @@ impl<'a> Pump<'a> {
                 ) => {}
             Ok(0) | Err(_) => self.close(index),
         }
+    }
+
+    /// Sends what one of the agent's streams has, unless something still waits for the host.
+    fn forward_house(&mut self) {
+        if self.host_gone {
+            return;
+        }
+        for stream in &mut *self.house {
+            if !self.outbox.is_empty() {
+                break;
+            }
+            // It has no end, and what cannot be read is nothing yet.
+            if let Ok(1..) = self.outbox.fill(stream.kind, &mut stream.pipe)
+                && self.outbox.flush(&mut &*self.host).is_err()
+            {
+                self.host_lost();
+                return;
+            }
+        }
+        // The other goes first next time.
+        self.house.reverse();
     }
 
     /// Reads no more of one of the outputs.

@@ -18,6 +18,7 @@ use super::request::Command;
 use crate::agent::Agent;
 use crate::cgroups::Cgroups;
 use crate::failure::Failure;
+use crate::house::{House, Stream};
 use crate::processes::Process;
 use crate::sys::{ChildError, ChildSpec, Step, Terminal, await_exec, open_terminal};
 use crate::users::User;
@@ -41,7 +42,17 @@ pub(crate) fn run(agent: &Agent, host: &File, exec: &Exec) -> Result<Option<Repl
         outputs,
     } = start(agent, exec, command, &containment)?;
     let lifecycle = Lifecycle::new(Duration::from_millis(exec.kill_grace_ms));
-    let mut pump = Pump::new(host, process, &containment, lifecycle, input, outputs);
+    let mut house = agent.house.as_ref().and_then(House::lend);
+    let house = house.as_deref_mut().map(<[Stream; 2]>::as_mut_slice);
+    let mut pump = Pump::new(
+        host,
+        process,
+        &containment,
+        lifecycle,
+        input,
+        outputs,
+        house,
+    );
     let ended = pump
         .run()
         .map_err(|error| Failure::io("cannot follow the command", &error))?;

@@ -189,7 +189,7 @@ fn runs_here(name: &str, text: &str) -> Result<(), RootImageError> {
 }
 
 /// A folder's path that is meant from the root, whether it says so or not.
-fn from_root(folder: String) -> String {
+fn from_root(folder: &str) -> String {
     format!("/{}", folder.trim_start_matches('/'))
 }
 
@@ -199,10 +199,14 @@ impl From<ImageConfig> for ProcessDefaults {
         Self {
             env: config.env,
             user: given(config.user),
-            working_dir: given(config.working_dir).map(from_root),
+            working_dir: given(config.working_dir).map(|folder| from_root(&folder)),
             entrypoint: config.entrypoint,
             cmd: config.cmd,
-            volumes: config.volumes.into_iter().map(from_root).collect(),
+            volumes: config
+                .volumes
+                .iter()
+                .map(|folder| from_root(folder))
+                .collect(),
         }
     }
 }

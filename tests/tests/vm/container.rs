@@ -127,3 +127,39 @@ fn a_folder_that_an_image_cannot_have_is_its_own_fault() {
         assert!(!text.contains("never"), "{text}");
     }
 }
+
+/// Images made for containers log there: PID 1's output is a container's.
+#[test]
+fn what_is_written_to_pid_1_is_output_of_the_stage() {
+    let job = vk_tests::job::with_after_script(
+        script(&[
+            "ln -sf /proc/1/fd/1 /tmp/app.log; echo logged-by-pid-1 >> /tmp/app.log",
+            "echo err-by-pid-1 > /proc/1/fd/2",
+            "(sleep 0.1; seq 1 30000; echo last-of-$$) > /proc/1/fd/1 & sleep 0.2; wait; echo own",
+        ]),
+        &["echo after-by-pid-1 > /proc/1/fd/1"],
+    );
+
+    let run = Vk::new().run_job(&job, &["--timestamps", "off"]);
+
+    let text = run.text();
+    assert_lines(
+        &run,
+        &[
+            "logged-by-pid-1",
+            "err-by-pid-1",
+            "30000",
+            "own",
+            "after-by-pid-1",
+        ],
+    );
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.starts_with("last-of-"))
+            .count(),
+        1,
+        "{text}"
+    );
+    let after = text.find("Running after script").unwrap();
+    assert!(text.find("\nafter-by-pid-1").unwrap() > after, "{text}");
+}
