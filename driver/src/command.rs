@@ -93,6 +93,8 @@ pub enum CommandEnd {
     Exited(i32),
     /// It was cancelled before it ended.
     Canceled,
+    /// Nobody reads its output any more: it was ended.
+    OutputClosed,
 }
 
 /// Why a command could not be run to its end, in words; its sources say more.
@@ -231,8 +233,13 @@ async fn run_in(
             written = held.write_some(if held.is_error { &mut *io.stderr } else { &mut *io.stdout }),
                 if !held.is_empty() =>
             {
-                written.map_err(Cause::Output)?;
-                continue;
+                match written {
+                    Ok(()) => continue,
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(CommandEnd::OutputClosed);
+                    }
+                    Err(error) => return Err(Cause::Output(error)),
+                }
             }
             event = exec.next_event(), if held.is_empty() => event?,
         };

@@ -25,6 +25,9 @@ pub(crate) const CANCELED: Status = Status(5);
 /// `vk run` could not run the command; what `docker run` answers then.
 pub(crate) const NOT_RUN: Status = Status(125);
 
+/// The reader of the command's output went away: what a shell reports of a command that SIGPIPE ends.
+pub(crate) const OUTPUT_CLOSED: Status = Status(141);
+
 impl Status {
     /// The status of a job that ended so.
     pub(crate) fn of_job(failure: Option<Failure>) -> Self {

@@ -135,6 +135,7 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
     match end {
         Ok(CommandEnd::Exited(code)) => Status(u8::try_from(code).unwrap_or(u8::MAX)),
         Ok(CommandEnd::Canceled) => exit::CANCELED,
+        Ok(CommandEnd::OutputClosed) => exit::OUTPUT_CLOSED,
         Err(error) => {
             print_error(&chain(&error));
             let code = error.shell_code().and_then(|code| u8::try_from(code).ok());

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Output};
+use std::process::{Child, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -47,6 +47,29 @@ fn user_folder_and_entry_point_can_be_chosen() {
     ]);
 
     assert_eq!(stdout(&output), "nobody\n/made/for/this\n12\n");
+}
+
+/// As `docker run … yes | head -2`.
+#[test]
+fn a_command_whose_output_nobody_reads_any_more_is_ended() {
+    let vk = Vk::new();
+    vk.wait_for_place();
+    let mut child = vk
+        .command()
+        .args(["run", "local/default", "--", "yes"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut read = [0; 4];
+    child.stdout.take().unwrap().read_exact(&mut read).unwrap();
+
+    let output = child.wait_with_output().unwrap();
+
+    assert_eq!(&read, b"y\ny\n");
+    assert_eq!(output.status.code(), Some(141), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!told.contains("vk: "), "{told}");
 }
 
 #[test]
