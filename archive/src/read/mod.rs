@@ -72,7 +72,7 @@ pub struct Extracted {
     pub entries: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// The first link that was not made, if there is one.
+    /// A link that was not made, if there is one.
     pub obstructed: Option<ObstructedLink>,
 }
 

@@ -6,6 +6,9 @@ use std::hash::{BuildHasher, RandomState};
 use super::{ExtractError, Limits, MOST_HELD};
 use crate::gopath::show;
 
+/// Longest name (`PATH_MAX` of limits.h), and a slash behind a folder's.
+const MOST_NAME: usize = 4096;
+
 /// An entry's name without dots and slashes that say nothing, read as Go's `filepath.Clean` does; `.` is the destination
 /// itself.
 ///
@@ -13,6 +16,13 @@ use crate::gopath::show;
 ///
 /// [`ExtractError`] if it leads out of the destination, or is no name.
 pub(super) fn inside(name: &[u8], dest: &str) -> Result<Vec<u8>, ExtractError> {
+    if name.len() > MOST_NAME {
+        let begin = name.get(..64).unwrap_or(name);
+        return Err(ExtractError::refused(
+            begin,
+            "begins a name that is longer than any path",
+        ));
+    }
     if name.is_empty() || name.contains(&0) {
         return Err(ExtractError::refused(
             name,

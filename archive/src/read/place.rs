@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2, readlinkat};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2};
 use nix::sys::stat::{
-    FchmodatFlags, Mode, UtimensatFlags, fchmod, fchmodat, futimens, mkdirat, utimensat,
+    FchmodatFlags, Mode, UtimensatFlags, fchmod, fchmodat, fstat, futimens, mkdirat, utimensat,
 };
 use nix::sys::time::TimeSpec;
 use nix::unistd::{
@@ -44,6 +44,23 @@ impl Meta {
     fn time(&self) -> TimeSpec {
         self.mtime
             .map_or(TimeSpec::UTIME_NOW, |mtime| TimeSpec::new(mtime, 0))
+    }
+}
+
+/// Which folder one is, whatever leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(folder: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let meta = fstat(folder)?;
+        Ok(Self {
+            device: meta.st_dev,
+            inode: meta.st_ino,
+        })
     }
 }
 
@@ -264,7 +281,7 @@ impl Place {
     ) -> io::Result<bool> {
         let name = OsStr::from_bytes(name);
         match over(folder, name, || symlinkat(as_path(target), folder, name)) {
-            Err(Errno::ENOTEMPTY | Errno::EEXIST) => return Ok(false),
+            Err(Errno::ENOTEMPTY) => return Ok(false),
             result => result?,
         }
         if let Some(owner) = self.owner_of(meta) {
@@ -276,12 +293,6 @@ impl Place {
         let flags = UtimensatFlags::NoFollowSymlink;
         utimensat(folder, name, &TimeSpec::UTIME_NOW, &meta.time(), flags)?;
         Ok(true)
-    }
-
-    /// Whether a link of this name leads to `target` already.
-    pub(super) fn is_link_to(folder: BorrowedFd<'_>, name: &[u8], target: &[u8]) -> bool {
-        let found = readlinkat(folder, OsStr::from_bytes(name));
-        found.is_ok_and(|found| found.as_bytes() == target)
     }
 
     /// Gives a file another name; both lie beneath the destination. What has the name goes.
@@ -299,9 +310,16 @@ impl Place {
         Ok(())
     }
 
-    /// Gives a folder its owner, mode and time. Nothing is made in it afterwards.
-    pub(super) fn finish_folder(&self, path: &[u8], meta: &Meta) -> io::Result<()> {
-        let folder = self.folder(path)?;
+    /// Gives a folder its owner, mode and time. Nothing is made in it afterwards. One that its path does not lead to any more,
+    /// as a link took a place on the way, is left alone.
+    pub(super) fn finish_folder(&self, path: &[u8], meta: &Meta, of: Identity) -> io::Result<()> {
+        let folder = match self.folder(path) {
+            Ok(folder) if Identity::of(folder.as_fd())? == of => folder,
+            Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EXDEV | Errno::ELOOP) => {
+                return Ok(());
+            }
+            Err(errno) => return Err(errno.into()),
+        };
         let dot = OsStr::new(".");
         if let Some(owner) = self.owner_of(meta) {
             match self.own(folder.as_fd(), dot, owner) {

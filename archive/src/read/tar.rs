@@ -12,14 +12,14 @@ use tar::EntryType;
 
 use super::frames::unpacked;
 use super::names::{Meter, Seen, inside};
-use super::place::{Folder, Meta, Place, Rules, parent};
+use super::place::{Folder, Identity, Meta, Place, Rules, parent};
 use super::writers::{Batch, Large, Small, Work, Writers};
 use super::{ExtractError, ExtractOptions, Extracted, NO_FOLDER, ObstructedLink};
 
 /// Files up to this size are written whole, larger ones in such parts.
 const PART: usize = 1 << 20;
 
-/// What hashes of a name take in two sets, or of a link in four, which may have more than twice the room that they need.
+/// What hashes of a name take in two sets, which may have more than twice the room that they need; a link has two more.
 const HASHES: usize = 40;
 
 /// Most bytes of an entry's headers, its long names and extended attributes included; they are held in memory.
@@ -76,7 +76,7 @@ struct Reader<'a> {
     link_names: Seen,
     /// Those below whose names other entries lie.
     links_above: Seen,
-    /// The first one that is not made for it.
+    /// One that is not made for it.
     obstructed: Option<ObstructedLink>,
     /// The folder of the last entry, which is that of the next one most of the time.
     current: Option<(Vec<u8>, Folder)>,
@@ -85,7 +85,7 @@ struct Reader<'a> {
     /// To be made when all files are there.
     links: Vec<Link>,
     /// What folders are given once nothing more is put into them.
-    folders: Vec<(Vec<u8>, Meta)>,
+    folders: Vec<(Vec<u8>, Meta, Identity)>,
 }
 
 struct Link {
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         // Names of folders and links are held to the end, and a hash or two of each.
         let target = entry.link_name_bytes().unwrap_or_default().into_owned();
         let held = match kind {
-            EntryType::Directory => path.len() + size_of::<(Vec<u8>, Meta)>(),
+            EntryType::Directory => path.len() + size_of::<(Vec<u8>, Meta, Identity)>(),
             EntryType::Symlink | EntryType::Link => {
                 path.len() + target.len() + size_of::<Link>() + HASHES
             }
@@ -247,9 +247,12 @@ impl<'a> Reader<'a> {
         let mut above = path;
         while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
             above = above.get(..slash).unwrap_or_default();
+            if !self.seen.contains(above) {
+                continue;
+            }
             if self.link_names.contains(above) {
                 self.links_above.insert(above);
-            } else if self.seen.contains(above) {
+            } else {
                 return Err(ExtractError::refused(
                     path,
                     "lies below an entry of the archive that is no folder",
@@ -331,13 +334,20 @@ impl<'a> Reader<'a> {
         }
         self.check_above(&path)?;
         self.folder_names.insert(&path);
-        if path != b"." {
-            let open = self.place.make_entry(&path)?;
-            self.current = Some((path.clone(), open.into()));
-        } else if self.place.rules == Rules::Archive {
+        if path == b"." && self.place.rules == Rules::Archive {
             return Ok(true);
         }
-        self.folders.push((path, meta));
+        let open = match path.as_slice() {
+            b"." => self.place.folder(b"."),
+            path => Ok(self.place.make_entry(path)?),
+        };
+        let failed = |errno: Errno| ExtractError::entry(&path, errno);
+        let open = open.map_err(failed)?;
+        let identity = Identity::of(open.as_fd()).map_err(failed)?;
+        if path != b"." {
+            self.current = Some((path.clone(), open.into()));
+        }
+        self.folders.push((path, meta, identity));
         Ok(true)
     }
 
@@ -397,17 +407,11 @@ impl<'a> Reader<'a> {
         batch.files.is_empty() || writers.give(Work::Batch(batch))
     }
 
-    /// Makes a link, unless other entries need a folder in its place.
+    /// Makes a link, unless there is a folder in its place with something in it.
     fn link(&mut self, link: &Link) -> Result<(), ExtractError> {
         let folder = self.enter(&link.path)?;
         let (_, name) = parent(&link.path);
         let failed = |error| ExtractError::entry(&link.path, error);
-        if self.links_above.contains(&link.path) {
-            if !Place::is_link_to(folder.as_fd(), name, &link.target) {
-                self.obstruct(&link.path);
-            }
-            return Ok(());
-        }
         let made = if link.is_hard {
             let (of, target) = parent(&link.target);
             let of = self
@@ -430,10 +434,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Notes a link that is not made. Inner ones come first, and the outermost is told.
     fn obstruct(&mut self, link: &[u8]) {
-        let dest = &self.place.shown;
-        self.obstructed
-            .get_or_insert_with(|| ObstructedLink::new(dest, link));
+        self.obstructed = Some(ObstructedLink::new(&self.place.shown, link));
     }
 
     /// Links that are left, then what folders say of themselves.
@@ -442,20 +445,24 @@ impl<'a> Reader<'a> {
         self.current = None;
         // Hard links first: no symbolic link of the archive stands in their way.
         let (hard, symbolic): (Vec<Link>, Vec<Link>) = links.into_iter().partition(|it| it.is_hard);
-        for link in hard.iter().chain(&symbolic) {
+        // Those below whose names other entries lie come last, inner ones first: nothing goes through them.
+        let (above, symbolic): (Vec<Link>, Vec<Link>) = symbolic
+            .into_iter()
+            .partition(|it| self.links_above.contains(&it.path));
+        for link in hard.iter().chain(&symbolic).chain(above.iter().rev()) {
             self.link(link)?;
         }
         // Those whose name something else has by now say nothing.
         let names = &self.folder_names;
-        self.folders.retain(|(path, _)| names.contains(path));
+        self.folders.retain(|(path, ..)| names.contains(path));
         // Inner ones first: an outer one's mode may close the way. The last of a name counts.
         self.folders.reverse();
         self.folders
             .sort_by(|one, other| outer_last(&one.0).cmp(&outer_last(&other.0)));
         self.folders.dedup_by(|one, other| one.0 == other.0);
-        for (path, meta) in &self.folders {
+        for (path, meta, identity) in &self.folders {
             self.place
-                .finish_folder(path, meta)
+                .finish_folder(path, meta, *identity)
                 .map_err(|error| ExtractError::entry(path, error))?;
         }
         Ok(Extracted {

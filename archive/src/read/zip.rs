@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::content::Unpacker;
-use super::place::{Folder, Place, Rules, parent};
+use super::place::{Folder, Identity, Place, Rules, parent};
 use super::writers::write_piece;
 use super::zip_directory::{Directory, Item, Kind};
 use super::{ExtractError, ExtractOptions, Extracted, ObstructedLink};
@@ -37,11 +37,15 @@ pub fn extract_zip(
         directory,
     };
     let mut extracted = Extracted::default();
+    // As the folders of the directory are ordered.
+    let mut folders = Vec::new();
     for item in &zip.directory.items {
         match item.kind {
             Kind::Folder => {
                 let name = zip.directory.name(item);
-                zip.place.make(name, name)?;
+                let folder = zip.place.make(name, name)?;
+                let identity = Identity::of(folder.as_fd());
+                folders.push(identity.map_err(|errno| ExtractError::entry(name, errno))?);
             }
             Kind::File => extracted.bytes += item.size,
             Kind::Symlink => {}
@@ -52,7 +56,7 @@ pub fn extract_zip(
     }
     zip.files(options.threads)?;
     extracted.obstructed = zip.links()?;
-    zip.finish_folders()?;
+    zip.finish_folders(&folders)?;
     Ok(extracted)
 }
 
@@ -146,57 +150,67 @@ impl Zip<'_> {
         self.place.finish_file(&file, &item.meta).map_err(failed)
     }
 
-    /// Makes the links; answers the first one in whose place other entries need a folder.
+    /// Makes the links; answers one in whose place there is a folder with something in it.
     fn links(&self) -> Result<Option<ObstructedLink>, ExtractError> {
-        let mut obstructed = None;
         let large_zstd = Mutex::new(());
         let mut unpacker = Unpacker::new(self.archive, &large_zstd);
+        let mut obstructed = None;
+        // Those below whose names other entries lie come last, inner ones first: nothing goes through them.
+        let above = |item: &&Item| self.directory.is_above(item);
+        let others = self.of_kind(Kind::Symlink).filter(|item| !above(item));
+        let last: Vec<&Item> = self.of_kind(Kind::Symlink).filter(above).collect();
         let mut current = None;
-        for item in self.of_kind(Kind::Symlink) {
+        for item in others.chain(last.into_iter().rev()) {
             let name = self.directory.name(item);
-            if item.size > MOST_TARGET {
-                return Err(ExtractError::refused(
-                    name,
-                    "is a link whose target is too long",
-                ));
-            }
-            let mut target = Vec::new();
-            unpacker.unpack(item, name, &mut |piece| {
-                target.extend_from_slice(piece);
-                Ok(())
-            })?;
-            if target.is_empty() || target.contains(&0) {
-                return Err(ExtractError::refused(name, "is a link without a target"));
-            }
-            let folder = self.enter(name, &mut current)?;
-            let (folder, last) = (folder.as_fd(), parent(name).1);
-            let is_there = if self.directory.is_above(item) {
-                Place::is_link_to(folder, last, &target)
-            } else {
-                self.place
-                    .symlink(folder, last, &target, &item.meta)
-                    .map_err(|error| ExtractError::entry(name, error))?
-            };
-            if !is_there {
-                obstructed.get_or_insert_with(|| ObstructedLink::new(&self.place.shown, name));
+            if !self.link(item, name, &mut unpacker, &mut current)? {
+                // Inner ones come first, and the outermost is told.
+                obstructed = Some(ObstructedLink::new(&self.place.shown, name));
             }
         }
         Ok(obstructed)
     }
 
-    fn finish_folders(&self) -> Result<(), ExtractError> {
-        let mut folders: Vec<(&[u8], &Item)> = self
+    fn link(
+        &self,
+        item: &Item,
+        name: &[u8],
+        unpacker: &mut Unpacker<'_>,
+        current: &mut Option<(Vec<u8>, Folder)>,
+    ) -> Result<bool, ExtractError> {
+        if item.size > MOST_TARGET {
+            return Err(ExtractError::refused(
+                name,
+                "is a link whose target is too long",
+            ));
+        }
+        let mut target = Vec::new();
+        unpacker.unpack(item, name, &mut |piece| {
+            target.extend_from_slice(piece);
+            Ok(())
+        })?;
+        if target.is_empty() || target.contains(&0) {
+            return Err(ExtractError::refused(name, "is a link without a target"));
+        }
+        let folder = self.enter(name, current)?;
+        self.place
+            .symlink(folder.as_fd(), parent(name).1, &target, &item.meta)
+            .map_err(|error| ExtractError::entry(name, error))
+    }
+
+    fn finish_folders(&self, identities: &[Identity]) -> Result<(), ExtractError> {
+        let mut folders: Vec<(&[u8], &Item, Identity)> = self
             .of_kind(Kind::Folder)
-            .map(|item| (self.directory.name(item), item))
+            .zip(identities)
+            .map(|(item, identity)| (self.directory.name(item), item, *identity))
             .collect();
         // Inner ones first: an outer one's mode may close the way.
         folders.sort_by(|one, other| other.0.cmp(one.0));
-        for (name, item) in folders {
+        for (name, item, identity) in folders {
             if name == b"." {
                 continue;
             }
             self.place
-                .finish_folder(name, &item.meta)
+                .finish_folder(name, &item.meta, identity)
                 .map_err(|error| ExtractError::entry(name, error))?;
         }
         Ok(())

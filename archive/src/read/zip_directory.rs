@@ -18,6 +18,9 @@ const MOST_COMMENT: u64 = 0xffff;
 /// Size of a header in the directory, without name, extra fields and comment.
 const HEADER: usize = 46;
 
+/// What a link may take in a set of numbers.
+const LINK: usize = 40;
+
 /// What a number of a short field means: see the long one.
 const LONG: u32 = u32::MAX;
 
@@ -99,7 +102,8 @@ impl Directory {
                     ))
                 })?;
             let name = directory.name(&item);
-            meter.entry(name, item.len + size_of::<Item>())?;
+            let set = if item.kind == Kind::Symlink { LINK } else { 0 };
+            meter.entry(name, item.len + size_of::<Item>() + set)?;
             meter.content(name, item.size)?;
             directory.items.push(item);
         }
@@ -227,7 +231,10 @@ impl Directory {
             while above.pop_if(|above| !is_below(above)).is_some() {}
             match above.last() {
                 Some(link) if link.kind == Kind::Symlink => {
-                    links_above.insert(link.start);
+                    // What is never made needs no folder.
+                    if item.kind != Kind::Other {
+                        links_above.insert(link.start);
+                    }
                 }
                 Some(_) => {
                     return Err(ExtractError::refused(

@@ -13,6 +13,7 @@ mod bounds;
 mod hostile;
 mod interop;
 mod kit;
+mod links;
 mod round_trip;
 mod selection;
 mod spill;
