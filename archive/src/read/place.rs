@@ -82,8 +82,6 @@ pub(super) struct Place {
     /// For messages.
     pub(super) shown: String,
     owner: Owner,
-    /// Who makes files here.
-    ours: (u32, u32),
 }
 
 /// A folder that entries go into.
@@ -94,17 +92,12 @@ impl Place {
     pub(super) fn open(dest: &Path, owner: Owner, rules: Rules) -> Result<Self, ExtractError> {
         let shown = dest.to_string_lossy().into_owned();
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let ours = (
-            nix::unistd::geteuid().as_raw(),
-            nix::unistd::getegid().as_raw(),
-        );
         match open(dest, flags, Mode::empty()) {
             Ok(dest) => Ok(Self {
                 dest,
                 rules,
                 shown,
                 owner,
-                ours,
             }),
             Err(errno) => Err(ExtractError::Destination {
                 dest: shown,
@@ -230,14 +223,13 @@ impl Place {
         )
     }
 
-    /// Whom an entry is given to; none if that is who makes it.
+    /// Whom an entry is given to, even if that is who makes it: its folder may have given it its own group.
     fn owner_of(&self, meta: &Meta) -> Option<(u32, u32)> {
-        let owner = match self.owner {
+        match self.owner {
             Owner::Fixed(uid, gid) => Some((uid, gid)),
             Owner::Archived => meta.owner,
             Owner::Unpacking => None,
-        };
-        owner.filter(|owner| *owner != self.ours)
+        }
     }
 
     /// Whether giving away must succeed.

@@ -230,11 +230,10 @@ impl Directory {
             };
             while above.pop_if(|above| !is_below(above)).is_some() {}
             match above.last() {
+                // What is never made needs no folder.
+                Some(link) if link.kind == Kind::Symlink && item.kind == Kind::Other => {}
                 Some(link) if link.kind == Kind::Symlink => {
-                    // What is never made needs no folder.
-                    if item.kind != Kind::Other {
-                        links_above.insert(link.start);
-                    }
+                    links_above.insert(link.start);
                 }
                 Some(_) => {
                     return Err(ExtractError::refused(
