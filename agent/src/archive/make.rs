@@ -59,7 +59,7 @@ pub(crate) fn make(
         return Ok(ArchiveSummary::default());
     }
     let level = Level::parse(&request.level).unwrap_or_else(|unknown| {
-        // If the host is gone, the archive says so.
+        // If it cannot be sent, the archive cannot either.
         let _ = tell(host, Severity::Warning, unknown.to_string());
         Level::Default
     });

@@ -37,5 +37,19 @@ fn say(host: &File, event: &Event) -> Result<(), FrameError> {
 }
 
 fn tell(host: &File, severity: Severity, text: String) -> Result<(), FrameError> {
+    let text = shortened(text);
     write_json(&mut &*host, Kind::Line, &Line { severity, text })
+}
+
+/// Longest line that is sent, in bytes: two paths (`PATH_MAX` of limits.h) and words. As JSON it stays below what a frame may
+/// have (`MAX_LINE`), whatever is in it.
+const MOST_LINE: usize = 10 << 10;
+
+/// A line without what is too much of it.
+fn shortened(mut text: String) -> String {
+    if text.len() > MOST_LINE {
+        text.truncate(text.floor_char_boundary(MOST_LINE));
+        text.push('\u{2026}');
+    }
+    text
 }

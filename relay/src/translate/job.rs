@@ -1,6 +1,7 @@
 //! The job as a whole.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::mem::take;
 
 use vk_hub_proto::job::{
@@ -229,17 +230,22 @@ fn steps(steps: Option<Vec<response::Step>>) -> Result<Vec<Step>, Stop> {
 
 /// Steps that do not run their own commands (gitlab-runner, build §1.2: a stage is found by its lowercased name).
 fn repeated_steps(steps: &[Step]) -> Vec<String> {
-    let mut seen = HashSet::new();
-    let repeated = steps
-        .iter()
-        .filter(|step| !seen.insert(step.name.to_lowercase()));
-    let text = |step: &Step| {
-        format!(
-            "an earlier step is named {:?}, too: its commands run again, as with GitLab Runner",
-            step.name
-        )
-    };
-    repeated.map(text).collect()
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    let mut told = Vec::new();
+    // That of `after_script` is run once, whatever comes after it.
+    for step in steps.iter().filter(|step| step.name != "after_script") {
+        match seen.entry(step.name.to_lowercase()) {
+            Entry::Vacant(free) => {
+                free.insert(&step.name);
+            }
+            Entry::Occupied(earlier) => told.push(format!(
+                "step {:?} runs the commands of the earlier step {:?} again, as with GitLab Runner: give it another name",
+                step.name,
+                earlier.get()
+            )),
+        }
+    }
+    told
 }
 
 fn or_else_named(name: String, default: &str) -> String {

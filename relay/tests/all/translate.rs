@@ -76,12 +76,16 @@ fn a_step_that_names_no_name_is_the_script_and_one_with_an_empty_name_is_not() {
 
 #[test]
 fn a_step_that_runs_another_ones_commands_is_told() {
-    let steps = r#"{"steps":[{"name":"build","script":["a"]},{"name":"Build","script":["b"]}],
+    let steps = r#"{"steps":[{"name":"build","script":["a"]},{"name":"Build","script":["b"]},
+        {"name":"after_script","script":["c"]},{"name":"after_script","script":["d"]}],
         "variables":[{"key":"GIT_STRATEGY","value":"none"}]}"#;
     let warnings = translated(steps, &Options::default()).warnings;
     assert_eq!(
         warnings,
-        ["an earlier step is named \"Build\", too: its commands run again, as with GitLab Runner"]
+        [
+            "step \"Build\" runs the commands of the earlier step \"build\" again, as with GitLab Runner: \
+             give it another name"
+        ]
     );
 }
 

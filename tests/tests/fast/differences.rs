@@ -36,9 +36,10 @@ fn named(text: &str) -> Vec<(String, String)> {
 
 /// Whether `code` has a test of that name.
 fn has_test(code: &str, name: &str) -> bool {
-    let attributes = r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*";
-    let test = Regex::new(&format!(r"{attributes}(?:async )?fn {name}\(")).unwrap();
-    test.is_match(code)
+    let attributes = r"^\s*#\[(?:tokio::)?test[^\]]*\]\s*((?:#\[[^\]]*\]\s*)*)";
+    let test = Regex::new(&format!(r"(?m){attributes}(?:async )?fn {name}\(")).unwrap();
+    let ignored = |found: regex::Captures<'_>| found[1].contains("ignore");
+    test.captures(code).is_some_and(|found| !ignored(found))
 }
 
 #[test]
@@ -70,8 +71,11 @@ fn entries_and_tests_are_found() {
         "what an empty line cuts off is no part"
     );
     assert_eq!(named(&found[0]), [("a/b-c.rs".into(), "x".into())]);
-    let code = "#[tokio::test]\n#[ignore = \"x\"]\nasync fn there() {}\n\nfn helper() {}\n";
+    let code = "    #[tokio::test]\n    #[expect(lint)]\n    async fn there() {}\n\nfn helper() {}\n\
+                #[test]\n#[ignore = \"x\"]\nfn ignored() {}\n//#[test]\n//fn gone() {}\n";
     assert!(has_test(code, "there"));
+    assert!(!has_test(code, "ignored"));
+    assert!(!has_test(code, "gone"));
     assert!(!has_test(code, "helper"));
     assert!(!has_test(code, "the"));
 }

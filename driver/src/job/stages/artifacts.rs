@@ -157,6 +157,7 @@ async fn pack_and_send(
                 format: format_name(format),
                 artifact_type: &artifact.artifact_type,
                 expire_in: &artifact.expire_in,
+                meter: environment.meter(),
                 reason: &reason,
             };
             let error = transfer.context.artifacts.unmade(unmade, output).await;

@@ -44,6 +44,8 @@ pub struct Unmade<'a> {
     pub artifact_type: &'a str,
     /// How long it would be kept; empty for GitLab's default.
     pub expire_in: &'a str,
+    /// How often progress would be told.
+    pub meter: Option<Duration>,
     /// Why not.
     pub reason: &'a str,
 }
@@ -115,13 +117,7 @@ impl GitLab {
         let token = Token::new(upload.token)?;
         let count = Count::default();
         let content = Multipart::new(upload.file, upload.file_name, count.clone());
-        let meter = Meter {
-            label: "Uploading artifacts",
-            every: upload.meter,
-            // GitLab Runner packs while it uploads.
-            total: None,
-            at_once: true,
-        };
+        let meter = meter(upload.meter);
         let mut tries = Tries::default();
         loop {
             let once = self.upload_once(upload, &token, &content, output);
@@ -140,6 +136,7 @@ impl GitLab {
             ("expire_in", unmade.expire_in),
         ];
         let url = self.api.artifacts(unmade.job_id, &query);
+        let meter = meter(unmade.meter);
         let mut tries = Tries::default();
         loop {
             // As Go's `http.Client` tells of a body that cannot be read.
@@ -148,7 +145,8 @@ impl GitLab {
                 url: url.to_string(),
                 cause: format!("Post \"{url}\": {}", unmade.reason),
             };
-            let error = lost(unmade.job_id, unmade.artifact_type, error, output).await;
+            let once = lost(unmade.job_id, unmade.artifact_type, error, output);
+            let error = meter.run(&Count::default(), output, once).await;
             if let Err(error) = tries.failed(error, output).await {
                 return error;
             }
@@ -197,6 +195,16 @@ impl GitLab {
         ];
         output.log(level, &text, &fields).await;
         result
+    }
+}
+
+/// Tells of an upload. GitLab Runner packs while it uploads, and knows no total.
+fn meter(every: Option<Duration>) -> Meter {
+    Meter {
+        label: "Uploading artifacts",
+        every,
+        total: None,
+        at_once: true,
     }
 }
 

@@ -314,6 +314,7 @@ async fn an_archive_that_cannot_be_made_is_told_as_often_as_an_upload_is_tried()
         format: "raw",
         artifact_type: "junit",
         expire_in: "",
+        meter: Some(Duration::from_secs(1)),
         reason: "only one file can be sent as raw",
     };
 
@@ -329,6 +330,12 @@ async fn an_archive_that_cannot_be_made_is_told_as_often_as_an_upload_is_tried()
     assert_eq!(
         said.messages(),
         [line.clone(), retrying.clone(), line.clone(), retrying, line]
+    );
+    let lines: Vec<&str> = said.out.split('\r').skip(1).map(str::trim_end).collect();
+    assert_eq!(
+        lines, ["Uploading artifacts 0 B (0 B/s)"; 6],
+        "{}",
+        said.out
     );
     assert!(server.exchanges().is_empty());
 }
