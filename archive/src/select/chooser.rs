@@ -111,7 +111,9 @@ impl Chooser<'_> {
         let result = untracked::untracked(self, &mut count);
         let event = match result {
             Err(error) => {
-                (self.say)(Event::Git(error.to_string()));
+                for line in error.lines() {
+                    (self.say)(Event::Git(line));
+                }
                 Event::UntrackedFailed
             }
             Ok(()) if count == 0 => Event::NoUntracked,

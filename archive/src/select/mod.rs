@@ -4,6 +4,7 @@
 
 mod chooser;
 mod collector;
+mod git;
 mod index;
 mod list;
 mod pattern;

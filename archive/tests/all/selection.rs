@@ -443,8 +443,10 @@ fn folders_nested_deeper_than_a_stack_are_chosen() {
     assert_eq!(choose(tree.root(), &["**/f"], &[], false).0.len(), 1);
 }
 
-pub fn git(root: &Path, args: &[&str]) -> Vec<u8> {
-    let output = Command::new("git")
+/// git(1) in a folder, without settings of this machine and in plain words.
+pub fn asking(root: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command
         .args([
             "-c",
             "user.name=t",
@@ -455,10 +457,17 @@ pub fn git(root: &Path, args: &[&str]) -> Vec<u8> {
         ])
         .args(args)
         .current_dir(root)
+        .env("LC_ALL", "C")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null")
-        .output()
-        .unwrap();
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "LANGUAGE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub fn git(root: &Path, args: &[&str]) -> Vec<u8> {
+    let output = asking(root, args).output().unwrap();
     assert!(
         output.status.success(),
         "git {args:?}: {}",
@@ -469,7 +478,11 @@ pub fn git(root: &Path, args: &[&str]) -> Vec<u8> {
 
 /// What git itself lists, folders' slashes taken off.
 pub fn git_says(root: &Path) -> Vec<String> {
-    let listed = git(root, &["ls-files", "-o", "-z"]);
+    names(&git(root, &["ls-files", "-o", "-z"]))
+}
+
+/// Names of a list with NULs, folders' slashes taken off.
+pub fn names(listed: &[u8]) -> Vec<String> {
     let names = listed
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty());
