@@ -55,7 +55,7 @@ fn skip_to(source: &mut Source<'_>, quote: char, has_hidden: bool) -> bool {
     false
 }
 
-/// Skips what follows `${` and a space, a line's end or `|`, where commands begin; whether it ends.
+/// Skips what follows `${` and a blank, a line's end or `|`, where commands begin; whether it ends.
 pub(super) fn skip_block(source: &mut Source<'_>) -> bool {
     // The brace that closes stands where a command could.
     let mut is_command_start = true;

@@ -29,12 +29,24 @@ pub(crate) enum ExpandError {
     /// A thing that no artifact's name has, and that GitLab Runner's helper crashes on in part.
     #[error("the transformation `@{0}` at {1} is not supported")]
     Transform(String, Place),
-    /// More than anyone wants.
+    /// More comes out than anyone wants.
     #[error("the expanded text is too long")]
     TooLong,
+    /// There is more to expand than anyone wants.
+    #[error("the text is too long")]
+    LongText,
+    /// There are more references than anyone wants.
+    #[error("the text has too many references")]
+    TooManyParts,
     /// Deeper than anyone wants.
     #[error("the references are too deep")]
     TooDeep,
+    /// A pattern has more letters than this.
+    #[error("a pattern is longer than {0} letters")]
+    LongPattern(usize),
+    /// All texts together ask for more than anyone wants.
+    #[error("the references ask for too much work")]
+    TooMuchWork,
 }
 
 /// What is wrong at a place.

@@ -4,6 +4,7 @@
 //! them is an error (gitlab-runner, wire §3.2).
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::error::ExpandError;
 use super::glob::{self, Glob};
@@ -17,34 +18,50 @@ const MAX_NAMES: usize = 100;
 /// What one look-up is reckoned as.
 const LOOKUP_WORK: usize = 64;
 
-/// Expands a tree.
-pub(super) struct Evaluator<'a> {
-    lookup: &'a Lookup<'a>,
-    work: Work,
-}
+/// How much texts that belong together may ask for.
+pub(crate) struct Budget(AtomicUsize);
 
-/// How much was done: a short text can ask for much.
-#[derive(Default)]
-pub(super) struct Work(Cell<usize>);
-
-impl Work {
-    /// Counts `steps` more.
-    pub(super) fn add(&self, steps: usize) -> Result<(), ExpandError> {
-        let all = self.0.get().saturating_add(steps);
-        self.0.set(all);
-        match all > MAX_WORK {
-            true => Err(ExpandError::TooLong),
-            false => Ok(()),
-        }
+impl Default for Budget {
+    fn default() -> Self {
+        Self(AtomicUsize::new(MAX_WORK))
     }
 }
 
+/// What is left of a [`Budget`] while one text is expanded: a short text can ask for much.
+pub(super) struct Work<'a> {
+    budget: &'a Budget,
+    left: Cell<usize>,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn of(budget: &'a Budget) -> Self {
+        let left = Cell::new(budget.0.load(Ordering::Relaxed));
+        Self { budget, left }
+    }
+
+    /// Counts `steps` more. Where they are too many, nothing is left for other texts.
+    pub(super) fn add(&self, steps: usize) -> Result<(), ExpandError> {
+        let left = self.left.get().checked_sub(steps);
+        self.left.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or(ExpandError::TooMuchWork)
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        self.budget.0.store(self.left.get(), Ordering::Relaxed);
+    }
+}
+
+/// Expands a tree.
+pub(super) struct Evaluator<'a> {
+    lookup: &'a Lookup<'a>,
+    work: Work<'a>,
+}
+
 impl<'a> Evaluator<'a> {
-    pub(super) fn new(lookup: &'a Lookup<'a>) -> Self {
-        Self {
-            lookup,
-            work: Work::default(),
-        }
+    pub(super) fn new(lookup: &'a Lookup<'a>, work: Work<'a>) -> Self {
+        Self { lookup, work }
     }
 
     pub(super) fn word(&self, word: &[Piece]) -> Result<String, ExpandError> {
@@ -78,12 +95,14 @@ impl<'a> Evaluator<'a> {
                 return Err(ExpandError::TooLong);
             }
         }
+        self.work.add(out.len())?;
         Ok(out)
     }
 
     fn variable(&self, name: &str) -> Result<String, ExpandError> {
+        self.work.add(LOOKUP_WORK)?;
         let value = (self.lookup)(name).unwrap_or_default();
-        self.work.add(LOOKUP_WORK + value.len())?;
+        self.work.add(value.len())?;
         Ok(value)
     }
 
@@ -144,8 +163,8 @@ impl<'a> Evaluator<'a> {
                 end,
                 is_longest,
                 pattern,
-            } => match Glob::new(&self.word(pattern)?) {
-                Some(glob) => values::cut(&value, *end, &glob, *is_longest, &self.work),
+            } => match Glob::new(&self.word(pattern)?, &self.work)? {
+                Some(glob) => values::cut(&value, *end, glob, *is_longest, &self.work),
                 None => Ok(value),
             },
             Operation::Replace {
@@ -158,7 +177,7 @@ impl<'a> Evaluator<'a> {
                     return Ok(value);
                 }
                 let replacement = self.word(replacement)?;
-                match Glob::new(&pattern) {
+                match Glob::new(&pattern, &self.work)? {
                     Some(glob) => {
                         values::replace(&value, &glob, &replacement, *is_everywhere, &self.work)
                     }
@@ -175,7 +194,7 @@ impl<'a> Evaluator<'a> {
                     "" => "?",
                     pattern => pattern,
                 };
-                match Glob::new(pattern) {
+                match Glob::new(pattern, &self.work)? {
                     Some(glob) => {
                         values::case(&value, *is_upper, *is_everywhere, &glob, &self.work)
                     }

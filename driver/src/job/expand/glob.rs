@@ -1,41 +1,70 @@
 //! Patterns in references: `*`, `?` and `[…]` over a variable's value.
 
-use super::MAX_SEARCHED;
+use super::MAX_PATTERN;
+use super::classes::class;
 use super::error::ExpandError;
 use super::evaluate::Work;
+use super::tree::End;
 
-/// A pattern's part.
+/// What a letter of a pattern is reckoned as: classes are put in order.
+const READ_WORK: usize = 16;
+
+/// What fits one letter.
 #[derive(Clone, Debug)]
-enum Part {
+pub(super) enum Part {
     /// This letter.
     Letter(char),
     /// Any letter.
     Any,
-    /// Any letters, or none.
-    Star,
     /// `[[:alpha:]]` and the like.
     Kind(fn(&char) -> bool),
-    /// One of these ranges, or none of them.
+    /// One of these ranges, or none of them. They are in order and share no letter.
     Class {
         ranges: Vec<(char, char)>,
         is_not: bool,
     },
 }
 
-/// A pattern.
+/// A pattern: the pieces before, between and after its stars. There is one at least.
 #[derive(Clone, Debug)]
-pub(super) struct Glob(Vec<Part>);
+pub(super) struct Glob(Vec<Vec<Part>>);
+
+/// Which of all the lengths that fit is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wanted {
+    /// The shortest one that is not below this one.
+    Shortest(usize),
+    Longest,
+}
 
 impl Glob {
     /// Reads a pattern; nothing if a class in it does not end or makes no sense.
-    pub(super) fn new(text: &str) -> Option<Self> {
-        let letters: Vec<char> = text.chars().collect();
-        let mut parts = Vec::new();
+    pub(super) fn new(text: &str, work: &Work<'_>) -> Result<Option<Self>, ExpandError> {
+        let letters: Vec<char> = text.chars().take(MAX_PATTERN + 1).collect();
+        if letters.len() > MAX_PATTERN {
+            return Err(ExpandError::LongPattern(MAX_PATTERN));
+        }
+        work.add(letters.len() * READ_WORK)?;
+        Ok(Self::read(&letters))
+    }
+
+    fn read(letters: &[char]) -> Option<Self> {
+        // Where the last `:]` begins, from the end.
+        let named = letters.windows(2).rposition(|end| end == [':', ']']);
+        let named = named.map(|at| letters.len() - at);
+        let mut pieces = Vec::new();
+        let mut piece = Vec::new();
         let mut at = 0;
         while let Some(letter) = letters.get(at) {
             at += 1;
-            parts.push(match letter {
-                '*' => Part::Star,
+            piece.push(match letter {
+                '*' => {
+                    // Two stars are as one.
+                    if !piece.is_empty() || pieces.is_empty() {
+                        pieces.push(std::mem::take(&mut piece));
+                    }
+                    continue;
+                }
                 '?' => Part::Any,
                 '\\' => {
                     let hidden = letters.get(at)?;
@@ -43,58 +72,125 @@ impl Glob {
                     Part::Letter(*hidden)
                 }
                 '[' => {
-                    let (class, len) = class(letters.get(at..)?)?;
+                    let (class, len) = class(letters.get(at..)?, named)?;
                     at += len;
                     class
                 }
                 letter => Part::Letter(*letter),
             });
         }
-        Some(Self(parts))
+        pieces.push(piece);
+        Some(Self(pieces))
     }
 
-    /// Whether it has a star.
-    pub(super) fn has_star(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Star))
+    /// The same pattern for texts whose letters are in the other order.
+    pub(super) fn reversed(mut self) -> Self {
+        self.0.reverse();
+        for piece in &mut self.0 {
+            piece.reverse();
+        }
+        self
     }
 
-    /// How many of the first letters fit: all such numbers, in order.
-    pub(super) fn lengths(&self, text: &[char], work: &Work) -> Result<Vec<usize>, ExpandError> {
-        let parts = &self.0;
-        if parts.len() > MAX_SEARCHED {
-            return Err(ExpandError::TooLong);
+    /// How many of the first letters fit.
+    pub(super) fn len(
+        &self,
+        text: &[char],
+        wanted: Wanted,
+        work: &Work<'_>,
+    ) -> Result<Option<usize>, ExpandError> {
+        let Some((first, rest)) = self.0.split_first() else {
+            return Ok(None);
+        };
+        if !fits(first, text, work)? {
+            return Ok(None);
         }
-        // Before which parts the pattern can be.
-        let mut places = vec![false; parts.len() + 1];
-        if let Some(start) = places.first_mut() {
-            *start = true;
-        }
-        let mut lengths = Vec::new();
-        let mut letters = text.iter();
-        for len in 0.. {
-            work.add(places.len())?;
-            // A star may be nothing.
-            let mut is_reached = false;
-            for (place, part) in places.iter_mut().zip(parts.iter().map(Some).chain([None])) {
-                *place |= is_reached;
-                is_reached = *place && matches!(part, Some(Part::Star));
-            }
-            if places.last() == Some(&true) {
-                lengths.push(len);
-            }
-            let Some(letter) = letters.next().filter(|_| places.contains(&true)) else {
-                break;
-            };
-            let mut is_reached = false;
-            for (place, part) in places.iter_mut().zip(parts.iter().map(Some).chain([None])) {
-                let was = *place;
-                let stays = was && matches!(part, Some(Part::Star));
-                *place = stays || is_reached;
-                is_reached = was && part.is_some_and(|part| part.fits(*letter));
-            }
-        }
-        Ok(lengths)
+        self.len_after(rest, first.len(), text, wanted, work)
     }
+
+    /// How many of the first letters fit, of which the first piece fits `len` and `rest` is to follow.
+    fn len_after(
+        &self,
+        rest: &[Vec<Part>],
+        mut len: usize,
+        text: &[char],
+        wanted: Wanted,
+        work: &Work<'_>,
+    ) -> Result<Option<usize>, ExpandError> {
+        let Some((last, between)) = rest.split_last() else {
+            return Ok(match wanted {
+                Wanted::Shortest(least) if len < least => None,
+                _ => Some(len),
+            });
+        };
+        // Each piece where it fits first: that leaves most for those that follow.
+        for piece in between {
+            match first_fit(piece, text, len, End::Front, work)? {
+                Some(at) => len = at + piece.len(),
+                None => return Ok(None),
+            }
+        }
+        let (from, end) = match wanted {
+            Wanted::Shortest(least) => (len.max(least.saturating_sub(last.len())), End::Front),
+            Wanted::Longest => (len, End::Back),
+        };
+        let at = first_fit(last, text, from, end, work)?;
+        Ok(at.map(|at| at + last.len()))
+    }
+
+    /// The first place from `from` on where letters fit, and how many at most.
+    pub(super) fn find(
+        &self,
+        text: &[char],
+        from: usize,
+        work: &Work<'_>,
+    ) -> Result<Option<(usize, usize)>, ExpandError> {
+        let Some((first, rest)) = self.0.split_first() else {
+            return Ok(None);
+        };
+        let Some(at) = first_fit(first, text, from, End::Front, work)? else {
+            return Ok(None);
+        };
+        let text = text.get(at..).unwrap_or_default();
+        // What does not follow here follows no later place either.
+        let len = self.len_after(rest, first.len(), text, Wanted::Longest, work)?;
+        Ok(len.map(|len| (at, len)))
+    }
+}
+
+/// The first place from `from` on where `piece` fits, or the last one.
+fn first_fit(
+    piece: &[Part],
+    text: &[char],
+    from: usize,
+    end: End,
+    work: &Work<'_>,
+) -> Result<Option<usize>, ExpandError> {
+    let Some(last) = text.len().checked_sub(piece.len()) else {
+        return Ok(None);
+    };
+    for step in 0..(last + 1).saturating_sub(from) {
+        let at = match end {
+            End::Front => from + step,
+            End::Back => last - step,
+        };
+        if fits(piece, text.get(at..).unwrap_or_default(), work)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the first letters fit `piece`.
+fn fits(piece: &[Part], text: &[char], work: &Work<'_>) -> Result<bool, ExpandError> {
+    let mut steps = 1;
+    let mut letters = text.iter();
+    let fits = piece.iter().all(|part| {
+        steps += part.work();
+        letters.next().is_some_and(|letter| part.fits(*letter))
+    });
+    work.add(steps)?;
+    Ok(fits)
 }
 
 impl Part {
@@ -102,14 +198,21 @@ impl Part {
         match self {
             Self::Letter(own) => *own == letter,
             Self::Any => true,
-            Self::Star => false,
             Self::Kind(is_kind) => is_kind(&letter),
             Self::Class { ranges, is_not } => {
-                let is_in = ranges
-                    .iter()
-                    .any(|(from, to)| (*from..=*to).contains(&letter));
+                let next = ranges.partition_point(|(_, to)| *to < letter);
+                let is_in = ranges.get(next).is_some_and(|(from, _)| *from <= letter);
                 is_in != *is_not
             }
+        }
+    }
+
+    /// What it takes to see whether a letter fits.
+    fn work(&self) -> usize {
+        match self {
+            Self::Class { ranges, .. } => 2 + (ranges.len() + 1).ilog2() as usize,
+            Self::Kind(_) => 2,
+            _ => 1,
         }
     }
 }
@@ -126,76 +229,9 @@ pub(super) fn hidden(text: &str) -> String {
     pattern
 }
 
-/// The class whose bracket was opened before `letters`, and its length.
-fn class(letters: &[char]) -> Option<(Part, usize)> {
-    if let ['[', ':', named @ ..] = letters {
-        let len = named.windows(3).position(|end| end == [':', ']', ']'])?;
-        let name: String = named.iter().take(len).collect();
-        return Some((Part::Kind(kind(&name)?), len + 5));
-    }
-    let is_not = matches!(letters.first(), Some('!' | '^'));
-    let start = usize::from(is_not);
-    let mut ranges = Vec::new();
-    let mut at = start;
-    loop {
-        let rest = letters.get(at..)?;
-        match rest {
-            [']', ..] if at > start => return Some((Part::Class { ranges, is_not }, at + 1)),
-            // Classes with names must be alone, and what else can be in double brackets is not known.
-            ['[', ':', ..] => return None,
-            ['[', '.' | '=', ..] if at == start => return None,
-            _ => {}
-        }
-        let (from, len) = member(rest)?;
-        at += len;
-        let to = match letters.get(at..)? {
-            ['-', to, ..] if *to != ']' => {
-                let (to, len) = member(letters.get(at + 1..)?)?;
-                at += 1 + len;
-                to
-            }
-            _ => from,
-        };
-        if from > to {
-            return None;
-        }
-        ranges.push((from, to));
-    }
-}
-
-/// The letter that a class goes on with, and how long it is written. A backslash hides marks; before letters it would
-/// mean something of a regular expression.
-fn member(letters: &[char]) -> Option<(char, usize)> {
-    match letters {
-        ['\\', hidden, ..] if hidden.is_ascii_alphanumeric() => None,
-        ['\\', hidden, ..] => Some((*hidden, 2)),
-        [letter, ..] => Some((*letter, 1)),
-        [] => None,
-    }
-}
-
-fn kind(name: &str) -> Option<fn(&char) -> bool> {
-    Some(match name {
-        "alnum" => char::is_ascii_alphanumeric,
-        "alpha" => char::is_ascii_alphabetic,
-        "ascii" => char::is_ascii,
-        "blank" => |letter| matches!(letter, ' ' | '\t'),
-        "cntrl" => char::is_ascii_control,
-        "digit" => char::is_ascii_digit,
-        "graph" => char::is_ascii_graphic,
-        "lower" => char::is_ascii_lowercase,
-        "print" => |letter| matches!(letter, ' '..='~'),
-        "punct" => char::is_ascii_punctuation,
-        "space" => |letter| matches!(letter, ' ' | '\t'..='\r'),
-        "upper" => char::is_ascii_uppercase,
-        "word" => |letter| letter.is_ascii_alphanumeric() || *letter == '_',
-        "xdigit" => char::is_ascii_hexdigit,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::evaluate::Budget;
     use super::*;
 
     #[test]
@@ -218,11 +254,11 @@ mod tests {
             ("*a*b*a*b*a*b*x", &"ab".repeat(200), false),
         ] {
             let letters: Vec<char> = text.chars().collect();
-            let lengths = Glob::new(pattern)
-                .unwrap()
-                .lengths(&letters, &Work::default())
-                .unwrap();
-            assert_eq!(lengths.contains(&letters.len()), fits, "{pattern} {text}");
+            let budget = Budget::default();
+            let work = Work::of(&budget);
+            let glob = Glob::new(pattern, &work).unwrap().unwrap();
+            let longest = glob.len(&letters, Wanted::Longest, &work).unwrap();
+            assert_eq!(longest == Some(letters.len()), fits, "{pattern} {text}");
         }
     }
 
@@ -241,7 +277,8 @@ mod tests {
             "[[:alpha:]",
             r"a\",
         ] {
-            assert!(Glob::new(pattern).is_none(), "{pattern}");
+            let glob = Glob::new(pattern, &Work::of(&Budget::default())).unwrap();
+            assert!(glob.is_none(), "{pattern}");
         }
     }
 }

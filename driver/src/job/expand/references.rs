@@ -9,7 +9,7 @@ use super::words::{Parser, is_name_start, is_special};
 impl Parser<'_> {
     /// What follows the `${` at `open`, and the brace that closes it.
     pub(super) fn reference(&mut self, open: Place) -> Result<Piece, ExpandError> {
-        if let Some(' ' | '\n' | '|') = self.source.peek_raw() {
+        if let Some(' ' | '\t' | '\n' | '|') = self.source.peek_raw() {
             self.source.next();
             return match commands::skip_block(&mut self.source) {
                 true => Ok(Piece::Command(open)),

@@ -1,10 +1,16 @@
 //! What references make of values: parts, what is cut off, replacements and letters of another case.
 
+use super::MAX_EXPANDED;
 use super::error::ExpandError;
 use super::evaluate::Work;
-use super::glob::Glob;
+use super::glob::{Glob, Wanted};
 use super::tree::End;
-use super::{MAX_EXPANDED, MAX_SEARCHED};
+
+/// What a place that is replaced is reckoned as.
+const PLACE_WORK: usize = 8;
+
+/// What a byte in another case is reckoned as.
+const CASE_WORK: usize = 4;
 
 /// `bytes` as text: each that is part of no letter becomes U+FFFD, as in Go.
 pub(super) fn text(bytes: &[u8]) -> String {
@@ -33,57 +39,56 @@ pub(super) fn part(value: &str, from: i64, len: Option<i64>) -> String {
     text(rest.get(..len.unwrap_or(rest.len())).unwrap_or_default())
 }
 
-fn searched(value: &str) -> Result<Vec<char>, ExpandError> {
-    let letters: Vec<char> = value.chars().take(MAX_SEARCHED + 1).collect();
-    if letters.len() > MAX_SEARCHED {
-        return Err(ExpandError::TooLong);
-    }
-    Ok(letters)
+fn searched(value: &str, work: &Work<'_>) -> Result<Vec<char>, ExpandError> {
+    work.add(value.len())?;
+    Ok(value.chars().collect())
 }
 
 /// `value` without what fits at one of its ends.
 pub(super) fn cut(
     value: &str,
     end: End,
-    pattern: &Glob,
+    pattern: Glob,
     is_longest: bool,
-    work: &Work,
+    work: &Work<'_>,
 ) -> Result<String, ExpandError> {
-    let letters = searched(value)?;
-    let count = letters.len();
-    let len = match end {
-        End::Front => {
-            let fits = pattern.lengths(&letters, work)?;
-            match is_longest {
-                true => fits.last().copied(),
-                false => fits.first().copied(),
-            }
-        }
+    let mut letters = searched(value, work)?;
+    let pattern = match end {
+        End::Front => pattern,
         End::Back => {
-            // What is left before the shortest star ends with the line, as in the helper.
-            let left = match is_longest || !pattern.has_star() {
-                true => count,
-                false => letters.iter().take_while(|letter| **letter != '\n').count(),
-            };
-            let mut fitting = None;
-            for len in count - left..=count {
-                let part = letters.get(count - len..).unwrap_or_default();
-                if pattern.lengths(part, work)?.last() == Some(&len) {
-                    fitting = Some(len);
-                    if !is_longest {
-                        break;
-                    }
-                }
-            }
-            fitting
+            letters.reverse();
+            pattern.reversed()
         }
     };
-    let len = len.unwrap_or(0);
-    let left = match end {
-        End::Front => letters.get(len..),
-        End::Back => letters.get(..count - len),
+    let longest = pattern.len(&letters, Wanted::Longest, work)?;
+    let len = match (longest, end) {
+        (None, _) => 0,
+        (Some(len), _) if is_longest => len,
+        (Some(_), End::Front) => shortest(&pattern, &letters, 0, work)?,
+        // What is cut off begins in the first line that it can begin in, as in the helper.
+        (Some(len), End::Back) => {
+            let mut line = letters.iter().take(len);
+            let least = line
+                .rposition(|letter| *letter == '\n')
+                .map_or(0, |at| at + 1);
+            shortest(&pattern, &letters, least, work)?
+        }
     };
-    Ok(left.unwrap_or_default().iter().collect())
+    let left = letters.iter().skip(len);
+    Ok(match end {
+        End::Front => left.collect(),
+        End::Back => left.rev().collect(),
+    })
+}
+
+fn shortest(
+    pattern: &Glob,
+    letters: &[char],
+    least: usize,
+    work: &Work<'_>,
+) -> Result<usize, ExpandError> {
+    let len = pattern.len(letters, Wanted::Shortest(least), work)?;
+    Ok(len.unwrap_or(0))
 }
 
 /// `value` with the first place that fits, or all of them, replaced; each is as long as it can be.
@@ -92,39 +97,28 @@ pub(super) fn replace(
     pattern: &Glob,
     replacement: &str,
     is_everywhere: bool,
-    work: &Work,
+    work: &Work<'_>,
 ) -> Result<String, ExpandError> {
-    let letters = searched(value)?;
+    let letters = searched(value, work)?;
     let mut out = String::new();
-    let mut is_over = false;
-    // Where the last place that was replaced ended: nothing right after it is no further place.
-    let mut last = None;
-    let mut at = 0;
-    while at <= letters.len() {
-        let rest = letters.get(at..).unwrap_or_default();
-        let fitting = match is_over {
-            true => None,
-            false => pattern.lengths(rest, work)?.last().copied(),
-        };
-        let fitting = fitting.filter(|len| *len > 0 || last != Some(at));
-        if fitting.is_some() {
-            out.push_str(replacement);
-            is_over = !is_everywhere;
+    let mut done = 0;
+    while let Some((start, len)) = pattern.find(&letters, done, work)? {
+        // Nothing right after a place that was replaced is no further place; nothing is found at the end alone.
+        if len == 0 && start > 0 && start == done {
+            break;
         }
-        match fitting {
-            Some(len) if len > 0 => {
-                at += len;
-                last = Some(at);
-            }
-            _ => {
-                out.extend(rest.first());
-                at += 1;
-            }
-        }
+        out.extend(letters.get(done..start).unwrap_or_default());
+        out.push_str(replacement);
+        work.add(replacement.len() + PLACE_WORK)?;
         if out.len() > MAX_EXPANDED {
             return Err(ExpandError::TooLong);
         }
+        done = start + len;
+        if len == 0 || !is_everywhere {
+            break;
+        }
     }
+    out.extend(letters.get(done..).unwrap_or_default());
     Ok(out)
 }
 
@@ -134,12 +128,13 @@ pub(super) fn case(
     is_upper: bool,
     is_everywhere: bool,
     pattern: &Glob,
-    work: &Work,
+    work: &Work<'_>,
 ) -> Result<String, ExpandError> {
+    work.add(value.len() * CASE_WORK)?;
     let mut out = String::with_capacity(value.len());
     let mut is_over = false;
     for letter in value.chars() {
-        let fits = !is_over && pattern.lengths(&[letter], work)?.last() == Some(&1);
+        let fits = !is_over && pattern.len(&[letter], Wanted::Longest, work)? == Some(1);
         if fits {
             out.push(in_case(letter, is_upper));
             is_over = !is_everywhere;

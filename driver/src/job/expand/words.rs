@@ -9,7 +9,7 @@ use super::{MAX_DEPTH, MAX_PARTS, commands, escapes};
 /// Reads a text into a tree. Everything in it is checked before anything is expanded.
 pub(super) struct Parser<'t> {
     pub(super) source: Source<'t>,
-    /// How many parts there have been ([`Self::count_part`]).
+    /// See [`Self::count_part`].
     parts: usize,
     /// How deep it is in references.
     depth: u32,
@@ -56,6 +56,11 @@ impl<'t> Parser<'t> {
             sum_depth: 0,
             context: SumContext::default(),
         }
+    }
+
+    /// How many parts there have been.
+    pub(super) fn parts(&self) -> usize {
+        self.parts
     }
 
     /// All of the text, in which quotes are letters like all others.
@@ -196,7 +201,7 @@ impl<'t> Parser<'t> {
     pub(super) fn count_part(&mut self) -> Result<(), ExpandError> {
         self.parts += 1;
         match self.parts > MAX_PARTS {
-            true => Err(ExpandError::TooLong),
+            true => Err(ExpandError::TooManyParts),
             false => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::pack_error::PackError;
 use crate::guest::Guest;
-use crate::job::expand::expand;
+use crate::job::expand::{Budget, expand};
 use crate::job::script::ENV_FILE;
 use crate::job::variables::JobEnvironment;
 use vk_agent_client::{AgentError, ArchiveEvent, ArchiveFormat, ArchiveRequest};
@@ -28,6 +28,8 @@ pub(super) struct HelperEnvironment {
     job: JobEnvironment,
     /// Variables from `$GITLAB_ENV`.
     written: BTreeMap<String, String>,
+    /// What all the stage's names and paths together may ask for.
+    budget: Budget,
 }
 
 impl HelperEnvironment {
@@ -41,6 +43,7 @@ impl HelperEnvironment {
         Ok(Self {
             written: assignments(&file),
             job,
+            budget: Budget::default(),
         })
     }
 
@@ -68,7 +71,7 @@ impl HelperEnvironment {
 
     /// `text` with its references replaced; as it is, with a warning, where that cannot be.
     pub(super) async fn expanded(&self, text: &str, what: &str, output: &OutputSender) -> String {
-        match expand(text, &|name| self.referenced(name)) {
+        match expand(text, &|name| self.referenced(name), &self.budget) {
             Ok(text) => text,
             Err(error) => {
                 output.warning(&format!("{what}: {error}")).await;
@@ -192,6 +195,7 @@ mod tests {
         HelperEnvironment {
             job: JobEnvironment::new(&job, Slot::default()).unwrap(),
             written: assignments(file.as_bytes()),
+            budget: Budget::default(),
         }
     }
 
@@ -285,6 +289,23 @@ mod tests {
         .await;
         assert_eq!(path, ["a/$(id)"]);
         assert!(lines[0].contains("invalid path \"\": unexpected command substitution"));
+    }
+
+    #[tokio::test]
+    async fn the_paths_of_a_stage_share_what_they_may_ask_for() {
+        let large = "a".repeat(1 << 20);
+        let helper = helper(&[("LARGE", &large)], "");
+        let (paths, lines) = said(async |output| {
+            let mut paths = vec!["${LARGE:0:2}/b".to_owned(); 100];
+            paths.push("plain".to_owned());
+            helper.expanded_paths(&paths, output).await
+        })
+        .await;
+        assert_eq!(paths[0], "aa/b");
+        assert_eq!(paths[99..], ["${LARGE:0:2}/b", "plain"]);
+        let expanded = paths.iter().filter(|path| *path == "aa/b").count();
+        assert_eq!(lines.len(), 100 - expanded);
+        assert!(lines[0].contains("invalid path \"\": the references ask for too much work"));
     }
 
     proptest! {
