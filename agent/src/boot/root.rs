@@ -126,21 +126,22 @@ impl Root {
     /// As [`Root::folder`], for a file system of the kernel. Container runtimes take no link in the place of `/proc` and `/sys`
     /// either.
     fn kernel_folder(&self, name: &str) -> Result<OwnedFd, FolderError> {
-        if name != "dev" && readlinkat(&self.folder, name).is_ok() {
+        if name == "dev" {
+            return self.visible_folder(name);
+        }
+        if readlinkat(&self.folder, name).is_ok() {
             return Err(ImageFault::NoFolder(name.into()).into());
         }
         self.folder(name)
     }
 
-    /// As [`Root::folder`], of one that no kernel file system hides.
+    /// As [`Root::folder`], of one that no other file system of the kernel hides.
     fn visible_folder(&self, path: &str) -> Result<OwnedFd, FolderError> {
         let folder = self.folder(path)?;
         let place = fs::read_link(by_descriptor(&folder))?;
         let place = place.strip_prefix(disks::ROOT).unwrap_or(&place);
-        if KERNEL_FOLDERS
-            .iter()
-            .any(|hidden| place.starts_with(hidden))
-        {
+        let mut others = KERNEL_FOLDERS.iter().filter(|hidden| **hidden != path);
+        if others.any(|hidden| place.starts_with(hidden)) {
             return Err(ImageFault::Hidden(path.into(), place.to_owned()).into());
         }
         Ok(folder)

@@ -583,6 +583,11 @@ fn links_of_an_image_stay_and_lead_mounts_nowhere_outside_it() {
 fn an_image_that_cannot_have_its_folders_is_at_fault() {
     for (name, target, fault) in [
         ("proc", "usr", "/proc is no folder"),
+        (
+            "dev",
+            "sys/x",
+            "/dev leads to /sys/x, which a file system of the kernel hides",
+        ),
         ("builds", "builds", "/builds is a link of a loop"),
         (
             "builds",
