@@ -254,7 +254,7 @@ async fn a_user_is_taken_by_name_or_number_with_its_groups() {
         .run(as_user("4711:4712"), Stdin::None)
         .await
         .unwrap();
-    assert_eq!(outcome.stdout, "4711:4712:/:\n4712\n");
+    assert_eq!(outcome.stdout, "4711:4712:/:unset\n4712\n");
 }
 
 #[tokio::test]
