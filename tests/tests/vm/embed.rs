@@ -119,11 +119,13 @@ fn a_job_that_is_dropped_leaves_no_vm() {
             }
         };
         let cancel = Cancel::new();
+        let mut running = Box::pin(run(&host, job, &mut trace, &cancel, &mut observer));
         tokio::select! {
-            result = run(&host, job, &mut trace, &cancel, &mut observer) => panic!("{result:?}"),
+            result = &mut running => panic!("{result:?}"),
             () = at_work.notified() => {}
         }
         assert!(is_used(state.path()), "there is no VM to begin with");
+        drop(running);
         let dropped = Instant::now();
         while is_used(state.path()) {
             assert!(
