@@ -99,6 +99,21 @@ impl JobRun {
         String::from_utf8_lossy(&self.trace).into_owned()
     }
 
+    /// Checks that the trace, of a job without stamps, has each of these as a whole line.
+    ///
+    /// # Panics
+    ///
+    /// If one is missing.
+    pub fn assert_lines(&self, lines: &[&str]) {
+        let text = self.text();
+        for line in lines {
+            assert!(
+                text.lines().any(|found| found == *line),
+                "no {line:?} in {text}"
+            );
+        }
+    }
+
     /// The failure class in the result; empty for success.
     #[must_use]
     pub fn failure(&self) -> &str {

@@ -92,8 +92,7 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
     if request.mkdir {
         make_folders(dest, owner).map_err(|error| {
             match error.raw_os_error().map(Errno::from_raw) {
-                // Something else stands there, or links that form a loop.
-                Some(Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG) => {
+                Some(errno) if is_places_fault(errno) => {
                     let text = format!("cannot make `{}`: {error}", request.dest);
                     Failure::new(FailureKind::BadRequest, text)
                 }
@@ -105,6 +104,22 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
         wipe(dest).map_err(|error| trouble("empty", &error))?;
     }
     Ok(owner.map_or(Owner::Unpacking, |(uid, gid)| Owner::Fixed(uid, gid)))
+}
+
+/// Whether no folder can ever be made at such a place: something else stands there, links form a loop, or it lies in a file system
+/// of the kernel.
+fn is_places_fault(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::EEXIST
+            | Errno::ENOTDIR
+            | Errno::ELOOP
+            | Errno::ENAMETOOLONG
+            | Errno::ENOENT
+            | Errno::EPERM
+            | Errno::EACCES
+            | Errno::EROFS
+    )
 }
 
 /// Links that one folder's path may lead through, as for the kernel (path_resolution(7)).

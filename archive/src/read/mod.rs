@@ -76,11 +76,10 @@ pub struct Extracted {
     pub obstructed: Option<ObstructedLink>,
 }
 
-/// A link of an archive that was not made: other entries lie below its name, which is a folder's for them. All else is
-/// there.
+/// A link of an archive that was not made, as a folder with something in it has its name. All else is there.
 ///
-/// Such archives come of a path that leads through a link to a folder beside one that chooses the link. GitLab Runner
-/// fails on them when all files are there; the text is its last line.
+/// Other entries of the archive lie below it, where a path led through a link to a folder and another one chose the link; or
+/// the folder stood there before. GitLab Runner fails on it when all files are there; the text is its last line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObstructedLink {
     /// Its path, with the destination's.

@@ -38,14 +38,8 @@ fn image(config: Value) -> Image {
 }
 
 fn assert_lines(run: &JobRun, lines: &[&str]) {
-    let text = run.text();
-    assert_eq!(run.status, 0, "{text}\n{}", run.stderr);
-    for line in lines {
-        assert!(
-            text.lines().any(|found| found == *line),
-            "no {line:?} in {text}"
-        );
-    }
+    assert_eq!(run.status, 0, "{}\n{}", run.text(), run.stderr);
+    run.assert_lines(lines);
 }
 
 /// What lies in `/run` stays, volumes are there, and a working folder is made where a link leads.
@@ -116,6 +110,14 @@ fn a_folder_that_an_image_cannot_have_is_its_own_fault() {
         (
             json!({"Volumes": {"/run/seed.conf": {}}}),
             "VOLUME /run/seed.conf",
+        ),
+        (
+            json!({"Volumes": {"/sys/nothing-here": {}}}),
+            "VOLUME /sys/nothing-here",
+        ),
+        (
+            json!({"Volumes": {"/proc/nothing/here": {}}}),
+            "VOLUME /proc/nothing/here",
         ),
     ] {
         let run = run_in(&image(config), &["echo never"]);

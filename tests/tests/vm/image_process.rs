@@ -10,16 +10,6 @@ fn run(image: Value, mut job: Value) -> JobRun {
     Vk::new().run_job(&job, &["--timestamps", "off"])
 }
 
-fn assert_lines(run: &JobRun, lines: &[&str]) {
-    let text = run.text();
-    for line in lines {
-        assert!(
-            text.lines().any(|found| found == *line),
-            "no {line:?} in {text}"
-        );
-    }
-}
-
 #[test]
 fn a_users_job_owns_all_it_finds_and_git_accepts_it() {
     let server = Repos::golden().serve("glcbt-job");
@@ -49,18 +39,15 @@ fn a_users_job_owns_all_it_finds_and_git_accepts_it() {
     );
 
     assert_eq!(run.status, 0, "{}", run.text());
-    assert_lines(
-        &run,
-        &[
-            "nobody",
-            "nogroup",
-            "git 0",
-            "writable",
-            "pem",
-            "nobody nogroup",
-            "after yes",
-        ],
-    );
+    run.assert_lines(&[
+        "nobody",
+        "nogroup",
+        "git 0",
+        "writable",
+        "pem",
+        "nobody nogroup",
+        "after yes",
+    ]);
     assert!(!run.text().contains("dubious"), "{}", run.text());
 }
 
@@ -82,7 +69,7 @@ fn an_entry_point_of_the_job_starts_each_steps_shell_and_sees_its_variables() {
 
     assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
     assert_eq!(run.result["exit_code"], 3);
-    assert_lines(&run, &["entry of job", "[yes] job", "after [yes]"]);
+    run.assert_lines(&["entry of job", "[yes] job", "after [yes]"]);
 }
 
 #[test]
