@@ -1,7 +1,5 @@
 //! Why a text cannot be expanded, in the words of GitLab Runner's helper (gitlab-runner, wire §3.2).
 
-use std::fmt::Write as _;
-
 use super::source::Place;
 
 /// A text that cannot be expanded.
@@ -106,24 +104,5 @@ pub(super) fn quoted(text: &str) -> String {
     if !text.contains(is_odd) {
         return format!("`{text}`");
     }
-    let mut out = String::from('"');
-    for letter in text.chars() {
-        match letter {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0b' => out.push_str("\\v"),
-            '\x0c' => out.push_str("\\f"),
-            '"' | '\\' => out.extend(['\\', letter]),
-            '\u{feff}' => out.push_str("\\ufeff"),
-            letter if letter.is_ascii_control() => {
-                let _ = write!(out, "\\x{:02x}", u32::from(letter));
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
+    vk_text::quoted(text)
 }

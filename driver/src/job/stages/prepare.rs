@@ -79,10 +79,10 @@ async fn make_folders(
         made.map_err(|error| unmade(&error, chain(&error)))?;
     }
     let image = image_name(context);
-    let of_image = process.volumes().iter().map(|folder| ("VOLUME", folder));
-    let working_dir = process.working_dir().map(str::to_owned);
-    let of_image = of_image.chain(working_dir.iter().map(|folder| ("WORKDIR", folder)));
-    for (setting, folder) in of_image {
+    let volumes = process.volumes().iter();
+    let volumes = volumes.map(|folder| ("VOLUME", folder.as_str()));
+    let working_dir = process.working_dir().map(|folder| ("WORKDIR", folder));
+    for (setting, folder) in volumes.chain(working_dir) {
         let made = guest.make_folder(folder, None).await;
         made.map_err(|error| {
             let why = chain(&error);
@@ -93,8 +93,8 @@ async fn make_folders(
     Ok(())
 }
 
-/// A folder that cannot be made, with what is said of it: it is the job's or its image's fault if there is no such user, or
-/// something else in its place.
+/// A folder that cannot be made, with what is said of it: it is the job's or its image's fault if there is no such user, or if
+/// none can be made at that place.
 fn unmade(error: &AgentError, text: String) -> StageFailure {
     match error.kind() {
         Some(FailureKind::UnknownUser | FailureKind::BadRequest) => configuration(text),
