@@ -28,42 +28,33 @@ pub(crate) enum UserError {
     NoUser(String),
     #[error("no group `{0}` in the image's /etc/group")]
     NoGroup(String),
-    #[error("`{0}` is no user: it must be `user` or `user:group`, by name or number")]
-    Malformed(String),
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// The user that `wanted` names (`user` or `user:group`; root if none), from the files under `etc`.
+/// The user that `wanted` names (`user`, `user:group` or `:group`; root if none), from the files under `etc`, as Docker takes it.
 ///
-/// A name comes before a number, as with Docker. With a group given the user gets no other groups. A number
-/// that passwd does not know is that user, with group 0 and home `/`.
+/// A number is never a name. An empty part counts as not there, and what follows a second colon does not count. With a group given the
+/// user gets no other groups. The group is also one of the supplementary ones, so that it stays when a program changes it
+/// (CVE-2022-36109). A number that passwd does not know is that user, with group 0 and home `/`.
 ///
 /// # Errors
 ///
 /// [`UserError`] for names that are not there.
 pub(crate) fn resolve(etc: &Path, wanted: Option<&str>) -> Result<User, UserError> {
-    let wanted = wanted.unwrap_or("0");
-    let (user, group) = match wanted.split_once(':') {
-        Some((user, group)) => (user, Some(group)),
-        None => (wanted, None),
-    };
-    if user.is_empty() || group.is_some_and(str::is_empty) {
-        return Err(UserError::Malformed(wanted.to_owned()));
-    }
+    let mut parts = wanted.unwrap_or_default().split(':');
+    let mut part = || parts.next().filter(|part| !part.is_empty());
+    let (user, group) = (part().unwrap_or("0"), part());
     let mut found = find_user(&read(&etc.join("passwd"))?, user)?;
-    if group.is_none() && found.name.is_none() {
-        return Ok(found);
+    if let Some(group) = group {
+        found.ids.gid = find_group(&read(&etc.join("group"))?, group)?;
     }
-    let groups = read(&etc.join("group"))?;
-    match group {
-        Some(group) => found.ids.gid = find_group(&groups, group)?,
-        None => {
-            if let Some(name) = &found.name {
-                found.ids.groups = memberships(&groups, name, found.ids.gid);
-            }
+    found.ids.groups = match &found.name {
+        Some(name) if group.is_none() => {
+            memberships(&read(&etc.join("group"))?, name, found.ids.gid)
         }
-    }
+        _ => vec![found.ids.gid],
+    };
     Ok(found)
 }
 
@@ -91,9 +82,11 @@ fn read(path: &Path) -> Result<String, UserError> {
 
 fn find_user(passwd: &str, wanted: &str) -> Result<User, UserError> {
     let number: Option<u32> = wanted.parse().ok();
-    let entries = || passwd.lines().filter_map(parse_user);
-    let by_name = entries().find(|user| user.name.as_deref() == Some(wanted));
-    let found = by_name.or_else(|| entries().find(|user| Some(user.ids.uid) == number));
+    let mut entries = passwd.lines().filter_map(parse_user);
+    let found = entries.find(|user| match number {
+        Some(number) => user.ids.uid == number,
+        None => user.name.as_deref() == Some(wanted),
+    });
     match (found, number) {
         (Some(user), _) => Ok(user),
         (None, Some(uid)) => Ok(User {
@@ -102,10 +95,9 @@ fn find_user(passwd: &str, wanted: &str) -> Result<User, UserError> {
                 gid: 0,
                 groups: Vec::new(),
             },
-            name: (uid == 0).then(|| "root".to_owned()),
-            home: if uid == 0 { "/root" } else { "/" }.to_owned(),
+            name: None,
+            home: "/".to_owned(),
         }),
-        (None, None) if wanted == "root" => find_user(passwd, "0"),
         (None, None) => Err(UserError::NoUser(wanted.to_owned())),
     }
 }
@@ -116,7 +108,7 @@ fn parse_user(line: &str) -> Option<User> {
     let name = fields.next().filter(|name| !name.is_empty())?;
     let uid = fields.nth(1)?.parse().ok()?;
     let gid = fields.next()?.parse().ok()?;
-    let home = fields.nth(1).filter(|home| !home.is_empty());
+    let home = fields.nth(1);
     Some(User {
         ids: Ids {
             uid,
@@ -124,18 +116,18 @@ fn parse_user(line: &str) -> Option<User> {
             groups: Vec::new(),
         },
         name: Some(name.to_owned()),
-        home: home.unwrap_or("/").to_owned(),
+        home: home.unwrap_or_default().to_owned(),
     })
 }
 
 fn find_group(groups: &str, wanted: &str) -> Result<u32, UserError> {
-    let by_name = groups
-        .lines()
-        .filter_map(parse_group)
-        .find(|(name, ..)| *name == wanted);
-    by_name
+    if let Ok(number) = wanted.parse() {
+        return Ok(number);
+    }
+    let mut entries = groups.lines().filter_map(parse_group);
+    let found = entries.find(|(name, ..)| *name == wanted);
+    found
         .map(|(_, gid, _)| gid)
-        .or_else(|| wanted.parse().ok())
         .ok_or_else(|| UserError::NoGroup(wanted.to_owned()))
 }
 
@@ -210,8 +202,24 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_digits_comes_before_the_number() {
-        assert_eq!(resolved("1002").unwrap().ids.uid, 1500);
+    fn a_number_is_never_a_name() {
+        assert_eq!(resolved("1002").unwrap().ids.uid, 1002);
+        assert_eq!(resolved("1500").unwrap().home, "/home/number");
+    }
+
+    #[test]
+    fn empty_parts_and_parts_too_many_do_not_count() {
+        let root = resolved("0").unwrap();
+        for wanted in ["", ":"] {
+            assert_eq!(resolved(wanted).unwrap(), root, "{wanted:?}");
+        }
+        assert_eq!(resolved("ci:").unwrap(), resolved("ci").unwrap());
+        assert_eq!(
+            resolved("ci:users:more").unwrap(),
+            resolved("ci:users").unwrap()
+        );
+        let ids = resolved(":users").unwrap().ids;
+        assert_eq!((ids.uid, ids.gid), (0, 100));
     }
 
     #[test]
@@ -220,7 +228,7 @@ mod tests {
             let ids = resolved(wanted).unwrap().ids;
             assert_eq!(
                 (ids.uid, ids.gid, ids.groups),
-                (1000, 100, vec![]),
+                (1000, 100, vec![100]),
                 "{wanted}"
             );
         }
@@ -231,28 +239,29 @@ mod tests {
         let user = resolved("4711").unwrap();
 
         assert_eq!((user.ids.uid, user.ids.gid), (4711, 0));
+        assert_eq!(user.ids.groups, [0]);
         assert_eq!((user.name, user.home.as_str()), (None, "/"));
     }
 
     #[test]
-    fn missing_fields_are_filled() {
+    fn a_home_that_is_not_given_is_empty() {
         let user = resolved("bare").unwrap();
 
-        assert_eq!(user.home, "/");
+        assert_eq!(user.home, "");
     }
 
     #[test]
-    fn root_exists_in_an_image_without_files() {
+    fn root_exists_by_number_in_an_image_without_files() {
         let empty = tempfile::tempdir().unwrap();
 
-        for wanted in [None, Some("root"), Some("0"), Some("0:0")] {
+        for wanted in [None, Some("0"), Some("0:0")] {
             let user = resolve(empty.path(), wanted).unwrap();
-            assert_eq!(
-                (user.ids.uid, user.home.as_str()),
-                (0, "/root"),
-                "{wanted:?}"
-            );
+            assert_eq!((user.ids.uid, user.home.as_str()), (0, "/"), "{wanted:?}");
         }
+        assert!(matches!(
+            resolve(empty.path(), Some("root")),
+            Err(UserError::NoUser(_))
+        ));
     }
 
     #[test]
@@ -260,12 +269,6 @@ mod tests {
         assert!(matches!(resolved("nobody-here"), Err(UserError::NoUser(_))));
         assert!(matches!(resolved("ci:nope"), Err(UserError::NoGroup(_))));
         assert!(matches!(resolved("-1"), Err(UserError::NoUser(_))));
-        for wanted in ["", ":", "ci:", ":ci"] {
-            assert!(
-                matches!(resolved(wanted), Err(UserError::Malformed(_))),
-                "{wanted}"
-            );
-        }
     }
 
     #[test]

@@ -174,6 +174,7 @@ async fn boot_and_run(
         image,
         size,
         hostname: "vk".to_owned(),
+        builds: false,
     };
     let guest = tokio::select! {
         booted = Guest::boot(host, guest_spec) => booted?,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::indexing_slicing, reason = "a test kit fails by panicking")]
 
+pub mod container_images;
 pub mod debian;
 pub mod fault_proxy;
 pub mod fuzz;
@@ -15,5 +16,6 @@ pub mod job;
 pub mod noise;
 pub mod processes;
 pub mod registry;
+pub mod sight;
 pub mod small_disk;
 pub mod vk;

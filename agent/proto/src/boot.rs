@@ -7,6 +7,9 @@ pub const HOSTNAME: &str = "vk.hostname";
 /// Host name of a guest whose command line names none.
 pub const DEFAULT_HOSTNAME: &str = "vk";
 
+/// Kernel parameter: `vk.builds=1` mounts [`BUILDS_DIR`]; what the image has there is hidden then.
+pub const BUILDS: &str = "vk.builds";
+
 /// Kernel parameter: `vk.verbose=1` makes the agent print each boot step with its time on the console.
 pub const VERBOSE: &str = "vk.verbose";
 

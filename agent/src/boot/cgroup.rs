@@ -12,8 +12,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 
-use nix::fcntl::{OFlag, open};
+use nix::fcntl::{OFlag, open, openat};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
@@ -23,6 +24,9 @@ use crate::cgroups::{self, Cgroups};
 
 /// Where cgroup2 is mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
+
+/// As systemd mounts it, and so what containers have.
+const OPTIONS: &str = "nsdelegate,memory_recursiveprot";
 
 /// The cgroup of all commands.
 const COMMANDS: &str = "/sys/fs/cgroup/vk";
@@ -50,10 +54,11 @@ const NAMESPACE: &str = "/proc/thread-self/ns/cgroup";
 /// What the kernel says.
 pub(super) fn set_up() -> io::Result<Cgroups> {
     mount_cgroup2()?;
-    fs::create_dir(COMMANDS)?;
+    // The agent has no umask.
+    fs::DirBuilder::new().mode(0o755).create(COMMANDS)?;
     let (all, commands) = (folder(MOUNT)?, folder(COMMANDS)?);
     let namespace = make_namespace(all.as_fd(), commands.as_fd())?;
-    enable(all.as_fd(), "+cpu +memory +pids")?;
+    enable_all(all.as_fd())?;
     // Each command's own count of processes killed for want of memory. It also keeps processes out of this
     // cgroup itself.
     enable(commands.as_fd(), "+memory")?;
@@ -68,7 +73,7 @@ pub(super) fn set_up() -> io::Result<Cgroups> {
 fn mount_cgroup2() -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let kind = Some("cgroup2");
-    mount(kind, MOUNT, kind, flags, Some("nsdelegate"))?;
+    mount(kind, MOUNT, kind, flags, Some(OPTIONS))?;
     Ok(())
 }
 
@@ -92,6 +97,18 @@ fn make_namespace(all: BorrowedFd<'_>, commands: BorrowedFd<'_>) -> io::Result<O
 fn folder(path: &str) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     Ok(open(path, flags, Mode::empty())?)
+}
+
+/// Enables what the kernel has, as Docker does for its containers.
+fn enable_all(cgroup: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let file = openat(cgroup, "cgroup.controllers", flags, Mode::empty())?;
+    let controllers = io::read_to_string(File::from(file))?;
+    let words: Vec<String> = controllers
+        .split_whitespace()
+        .map(|name| format!("+{name}"))
+        .collect();
+    enable(cgroup, &words.join(" "))
 }
 
 fn enable(cgroup: BorrowedFd<'_>, controllers: &str) -> io::Result<()> {

@@ -1,12 +1,14 @@
 //! The kernel command line's `vk.` parameters.
 
-use vk_agent_proto::boot::{DEFAULT_HOSTNAME, HOSTNAME, VERBOSE};
+use vk_agent_proto::boot::{BUILDS, DEFAULT_HOSTNAME, HOSTNAME, VERBOSE};
 
 /// What the host asks of this guest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parameters {
     /// Host name.
     pub(super) hostname: String,
+    /// Mount the builds folder.
+    pub(super) builds: bool,
     /// Print each step on the console.
     pub(super) verbose: bool,
 }
@@ -27,6 +29,7 @@ impl Parameters {
                 .filter(|name| is_hostname(name))
                 .unwrap_or(DEFAULT_HOSTNAME)
                 .to_owned(),
+            builds: value(BUILDS) == Some("1"),
             verbose: value(VERBOSE) == Some("1"),
         }
     }
@@ -47,13 +50,14 @@ mod tests {
     #[test]
     fn parameters_are_found_among_the_kernels() {
         let parameters = Parameters::parse(
-            "console=ttyS0 vk.hostname=runner-1.ci quiet vk.verbose=1 vk.new=x\n",
+            "console=ttyS0 vk.hostname=runner-1.ci quiet vk.verbose=1 vk.builds=1 vk.new=x\n",
         );
 
         assert_eq!(
             parameters,
             Parameters {
                 hostname: "runner-1.ci".into(),
+                builds: true,
                 verbose: true,
             }
         );

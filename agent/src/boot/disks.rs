@@ -1,7 +1,7 @@
 //! The two disks, and the file system made of them.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub(super) fn mount_all() -> Result<(), BootError> {
         Some(SCRATCH_DISK),
         SCRATCH,
         Some("ext4"),
-        MsFlags::MS_NOATIME,
+        MsFlags::empty(),
         Some("nobarrier"),
     )
     .during(format_args!(
@@ -63,7 +63,7 @@ pub(super) fn mount_all() -> Result<(), BootError> {
         Some("overlay"),
         ROOT,
         Some("overlay"),
-        MsFlags::MS_NOATIME,
+        MsFlags::empty(),
         Some(options),
     )
     .during("laying the scratch disk over the image")
@@ -88,10 +88,8 @@ fn prepare_scratch() -> Result<(), BootError> {
     for folder in ["/scratch/upper", "/scratch/work", SCRATCH_BUILDS] {
         fs::create_dir_all(folder).during(what)?;
     }
-    // The upper root is what a job sees of `/` itself.
-    let image = fs::metadata(LOWER).during(what)?;
-    chown("/scratch/upper", Some(image.uid()), Some(image.gid())).during(what)?;
-    fs::set_permissions("/scratch/upper", image.permissions()).during(what)?;
+    // The upper root is what a job sees of `/` itself: open to all under Docker, whatever the image says of it.
+    fs::set_permissions("/scratch/upper", fs::Permissions::from_mode(0o755)).during(what)?;
     // Anyone may build: GitLab Runner opens its builds volume in the same way (cache-init).
     fs::set_permissions(SCRATCH_BUILDS, fs::Permissions::from_mode(0o777)).during(what)
 }

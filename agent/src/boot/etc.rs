@@ -19,13 +19,19 @@ pub(super) fn write(root: &Root, hostname: &str) -> Result<(), BootError> {
         root.write_etc(name, &content)
             .during(format_args!("writing /etc/{name}"))?;
     }
-    Ok(())
+    root.mark_container()
+        .during("marking the job's root as a container's")
 }
 
+/// Docker's lines, and this guest's name.
 fn hosts(hostname: &str) -> String {
     format!(
         "127.0.0.1\tlocalhost\n\
          ::1\tlocalhost ip6-localhost ip6-loopback\n\
+         fe00::0\tip6-localnet\n\
+         ff00::0\tip6-mcastprefix\n\
+         ff02::1\tip6-allnodes\n\
+         ff02::2\tip6-allrouters\n\
          127.0.1.1\t{hostname}\n"
     )
 }

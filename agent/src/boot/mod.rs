@@ -8,5 +8,6 @@ mod etc;
 mod modules;
 mod root;
 mod sequence;
+mod settings;
 
 pub(crate) use sequence::run;

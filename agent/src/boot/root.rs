@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2, readlinkat};
 use nix::mount::{MsFlags, mount};
-use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
 use vk_agent_proto::boot::BUILDS_DIR;
 
@@ -161,31 +161,48 @@ impl Root {
         Ok(file.write_all(content.as_bytes())?)
     }
 
-    /// Mounts what a job expects to find, moving the initramfs' own `/dev`, `/sys` and `/proc`.
+    /// Leaves the signs by which programs know a container: Docker's mark, which scripts look for, and a link to the list of mounts.
+    /// What the image has as the mark stays; a list of mounts of its own would be wrong.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub(super) fn mark_container(&self) -> Result<(), FolderError> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        let mode = Mode::from_bits_truncate(0o755);
+        match openat(&self.folder, ".dockerenv", flags, mode) {
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let etc = self.folder("etc")?;
+        // A folder with something in it is nobody's list of mounts.
+        let _ = clear(etc.as_fd(), "mtab");
+        match symlinkat("/proc/mounts", &etc, "mtab") {
+            Ok(()) | Err(Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Mounts what a job expects to find, moving the initramfs' own `/dev`, `/sys` and `/proc`; `builds`: the builds folder, too.
     ///
     /// # Errors
     ///
     /// [`BootError`] that names the folder.
-    pub(super) fn mount_all(&self) -> Result<(), BootError> {
+    pub(super) fn mount_all(&self, builds: bool) -> Result<(), BootError> {
         devices().during("filling /dev")?;
         let during = |path: &str| format!("making /{path}");
-        // One that is there keeps its mode, as under Docker.
-        if let Err(Errno::ENOENT) = self.open_folder(Path::new("tmp")) {
-            let tmp = self.visible_folder("tmp").during(during("tmp"))?;
-            let tmp = openat(&tmp, ".", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
-            tmp.and_then(|tmp| fchmod(&tmp, Mode::from_bits_truncate(0o1777)))
-                .during("opening /tmp to all")?;
+        if builds {
+            let name = BUILDS_DIR.trim_start_matches('/');
+            let folder = self.visible_folder(name).during(during(name))?;
+            mount(
+                Some(disks::SCRATCH_BUILDS),
+                by_descriptor(&folder).as_str(),
+                None::<&str>,
+                MsFlags::MS_BIND,
+                None::<&str>,
+            )
+            .during(format_args!("mounting {BUILDS_DIR}"))?;
         }
-        let builds = BUILDS_DIR.trim_start_matches('/');
-        let builds = self.visible_folder(builds).during(during(builds))?;
-        mount(
-            Some(disks::SCRATCH_BUILDS),
-            by_descriptor(&builds).as_str(),
-            None::<&str>,
-            MsFlags::MS_BIND,
-            None::<&str>,
-        )
-        .during(format_args!("mounting {BUILDS_DIR}"))?;
         for name in KERNEL_FOLDERS {
             let place = self.kernel_folder(name).during(during(name))?;
             mount(
@@ -255,11 +272,16 @@ fn mount_at(folder: &OwnedFd, kind: &str, flags: MsFlags, options: &str) -> io::
     Ok(())
 }
 
-/// What devtmpfs lacks.
+/// What devtmpfs lacks, or has and a container has not: a console is that of a container's terminal, and a new
+/// terminal is one of the container's own.
 fn devices() -> io::Result<()> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let dev = open("/dev", flags, Mode::empty())?;
+    for name in ["console", "ptmx"] {
+        clear(dev.as_fd(), name)?;
+    }
     for (name, target) in [
+        ("ptmx", "pts/ptmx"),
         ("fd", "/proc/self/fd"),
         ("stdin", "/proc/self/fd/0"),
         ("stdout", "/proc/self/fd/1"),
@@ -282,7 +304,7 @@ fn devices() -> io::Result<()> {
         options,
     )?;
     let shm = sub_folder(dev.as_fd(), "shm")?;
-    mount_at(&shm, "tmpfs", shielded, "mode=1777")?;
+    mount_at(&shm, "tmpfs", shielded | MsFlags::MS_NOEXEC, "mode=1777")?;
     let queues = sub_folder(dev.as_fd(), "mqueue")?;
     // Not every kernel has them.
     let _ = mount_at(&queues, "mqueue", shielded | MsFlags::MS_NOEXEC, "");

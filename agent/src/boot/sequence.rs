@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
 use vk_agent_proto::boot::{BUILDS_DIR, FAILED, IMAGE_FAULT, MODULES_DIR, MODULES_ORDER};
@@ -18,7 +18,7 @@ use vk_agent_proto::{AGENT_PORT, READY_PORT, Ready};
 use super::cmdline::Parameters;
 use super::error::{BootError, During, failed};
 use super::root::Root;
-use super::{cgroup, disks, etc, modules};
+use super::{cgroup, disks, etc, modules, settings};
 use crate::agent::{Agent, Ending};
 use crate::house::House;
 use crate::processes::Processes;
@@ -87,6 +87,10 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
         start,
     };
     setrlimit(Resource::RLIMIT_NOFILE, MAX_FILES, MAX_FILES).during("raising limits")?;
+    // Debian's dockerd gives its containers these: processes are counted by the cgroup.
+    for unlimited in [Resource::RLIMIT_CORE, Resource::RLIMIT_NPROC] {
+        setrlimit(unlimited, RLIM_INFINITY, RLIM_INFINITY).during("raising limits")?;
+    }
     fs::write("/proc/self/oom_score_adj", "-1000").during("protecting the agent")?;
     let processes = Processes::start().during("starting the reaper")?;
     log.step("kernel file systems mounted");
@@ -103,13 +107,14 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     nix::unistd::sethostname(&parameters.hostname).during("setting the host name")?;
     etc::write(&root, &parameters.hostname)?;
     sys::loopback_up().during("bringing the loopback interface up")?;
-    root.mount_all()?;
+    settings::write()?;
+    root.mount_all(parameters.builds)?;
     root.switch()?;
     log.step("root switched");
     let agent = Agent::new(
         processes,
         Some(cgroups),
-        PathBuf::from(BUILDS_DIR),
+        PathBuf::from(if parameters.builds { BUILDS_DIR } else { "/" }),
         Some(house),
         Ending::PowerOff,
     )

@@ -11,6 +11,9 @@ use crate::users::{self, User};
 /// PATH where nobody sets one: Docker's.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// What a terminal is taken for where nobody says: Docker's word.
+const TERM: &str = "xterm";
+
 /// A request that was checked and is complete.
 #[derive(Debug)]
 pub(super) struct Command {
@@ -28,14 +31,11 @@ impl Command {
     ///
     /// [`Failure`] that names what is wrong.
     pub(super) fn new(exec: &Exec, etc: &Path) -> Result<Self, Failure> {
-        let user = users::resolve(etc, exec.user.as_deref()).map_err(|error| {
-            let kind = match error {
-                users::UserError::Malformed(_) => FailureKind::BadRequest,
-                _ => FailureKind::UnknownUser,
-            };
-            Failure::new(kind, error.to_string())
-        })?;
-        let environment = environment(&user, &exec.env)?;
+        let user = users::resolve(etc, exec.user.as_deref())
+            .map_err(|error| Failure::new(FailureKind::UnknownUser, error.to_string()))?;
+        let hostname = nix::unistd::gethostname().unwrap_or_default();
+        let hostname = hostname.to_string_lossy();
+        let environment = environment(&user, &hostname, exec)?;
         let path = environment
             .iter()
             .find_map(|(name, value)| (*name == "PATH").then_some(*value))
@@ -78,19 +78,27 @@ fn c_string(what: &str, text: impl Into<Vec<u8>>) -> Result<CString, Failure> {
     CString::new(text).map_err(|_| bad(format!("{what} holds a NUL byte")))
 }
 
-/// PATH and HOME, as Docker gives them to a container, with `over` set over them, each name once, in order of first
-/// appearance.
+/// PATH, HOSTNAME, HOME, and TERM on a terminal, as Docker gives them to a container, with the request's set over them, each name
+/// once, in order of first appearance.
 fn environment<'a>(
     user: &'a User,
-    over: &'a [(String, String)],
+    hostname: &'a str,
+    exec: &'a Exec,
 ) -> Result<Vec<(&'a str, &'a str)>, Failure> {
-    let mut all = vec![("PATH", PATH), ("HOME", user.home.as_str())];
+    let mut all = vec![
+        ("PATH", PATH),
+        ("HOSTNAME", hostname),
+        ("HOME", user.home.as_str()),
+    ];
+    if exec.terminal.is_some() {
+        all.push(("TERM", TERM));
+    }
     let mut places: std::collections::HashMap<&str, usize> = all
         .iter()
         .enumerate()
         .map(|(place, (name, _))| (*name, place))
         .collect();
-    for (name, value) in over {
+    for (name, value) in &exec.env {
         if name.is_empty() || name.contains('=') {
             return Err(bad(format!("`{name}` is no name for a variable")));
         }
@@ -146,6 +154,11 @@ mod tests {
         }
     }
 
+    fn hostname() -> String {
+        let name = nix::unistd::gethostname().unwrap();
+        name.to_string_lossy().into_owned()
+    }
+
     fn variable(name: &str, value: &str) -> (String, String) {
         (name.to_owned(), value.to_owned())
     }
@@ -168,14 +181,38 @@ mod tests {
 
         let command = command(&request).unwrap();
 
+        let hostname = format!("HOSTNAME={}", hostname());
         assert_eq!(
             texts(&command.envp),
             [
                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                &hostname,
                 "HOME=/else",
                 "A=2"
             ]
         );
+    }
+
+    #[test]
+    fn a_terminal_is_named_unless_the_request_does() {
+        let on_terminal = |env| Exec {
+            terminal: Some(vk_agent_proto::TerminalSize::default()),
+            env,
+            ..exec(&["true"])
+        };
+        let term = |exec: &Exec| {
+            let command = command(exec).unwrap();
+            let found = texts(&command.envp)
+                .into_iter()
+                .find(|variable| variable.starts_with("TERM="))
+                .map(str::to_owned);
+            found
+        };
+
+        assert_eq!(term(&on_terminal(vec![])).as_deref(), Some("TERM=xterm"));
+        let own = on_terminal(vec![variable("TERM", "dumb")]);
+        assert_eq!(term(&own).as_deref(), Some("TERM=dumb"));
+        assert_eq!(term(&exec(&["true"])), None);
     }
 
     #[test]

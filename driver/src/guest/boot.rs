@@ -35,6 +35,8 @@ pub(crate) struct GuestSpec {
     pub size: VmSize,
     /// Host name inside.
     pub hostname: String,
+    /// Whether it has a folder for builds.
+    pub builds: bool,
 }
 
 /// A running guest whose agent answers. Dropping it ends it.
@@ -118,8 +120,11 @@ fn quoted(console: &str) -> String {
 }
 
 /// What the agent is told on the kernel's command line.
-fn kernel_words(hostname: &str) -> Vec<String> {
-    let mut words = vec![format!("{}={hostname}", boot::HOSTNAME)];
+fn kernel_words(spec: &GuestSpec) -> Vec<String> {
+    let mut words = vec![format!("{}={}", boot::HOSTNAME, spec.hostname)];
+    if spec.builds {
+        words.push(format!("{}=1", boot::BUILDS));
+    }
     if tracing::enabled!(tracing::Level::DEBUG) {
         words.push(format!("{}=1", boot::VERBOSE));
     }
@@ -173,7 +178,7 @@ impl Guest {
             memory_mib: spec.size.memory_mib,
             kernel: images.kernel(),
             initramfs: images.initramfs(),
-            cmdline: kernel_words(&spec.hostname),
+            cmdline: kernel_words(&spec),
             disks: vec![
                 Disk {
                     path: spec.image.rootfs().to_owned(),

@@ -188,9 +188,20 @@ fn runs_here(name: &str, text: &str) -> Result<(), RootImageError> {
     })
 }
 
-/// A folder's path that is meant from the root, whether it says so or not.
+/// A folder's path that is meant from the root, whether it says so or not, in its shortest form. As Docker does, `..` takes away the
+/// name before it, be that a link or not.
 fn from_root(folder: &str) -> String {
-    format!("/{}", folder.trim_start_matches('/'))
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 impl From<ImageConfig> for ProcessDefaults {
@@ -207,6 +218,24 @@ impl From<ImageConfig> for ProcessDefaults {
                 .iter()
                 .map(|folder| from_root(folder))
                 .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_images_are_cleaned_as_words() {
+        for (written, meant) in [
+            ("srv", "/srv"),
+            ("//srv/./a//", "/srv/a"),
+            ("/opt/app/../kept", "/opt/kept"),
+            ("../..", "/"),
+            ("/", "/"),
+        ] {
+            assert_eq!(from_root(written), meant, "{written:?}");
         }
     }
 }

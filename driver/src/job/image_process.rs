@@ -105,7 +105,7 @@ impl ImageProcess {
 }
 
 fn is_root(user: &str) -> bool {
-    matches!(user, "root" | "0" | "0:0" | "root:root")
+    matches!(user, "0" | "0:0")
 }
 
 /// What can be a variable of a process; the path in place of a file variable's content.
@@ -227,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn root_by_any_name_needs_no_user() {
-        for user in ["root", "0", "0:0"] {
+    fn root_by_number_needs_no_user() {
+        for user in ["0", "0:0"] {
             let image = Image {
                 user: Some(user.into()),
                 ..Image::default()

@@ -131,7 +131,7 @@ async fn launch(
         memory_mib: options.memory_mib,
         kernel: images().join("vmlinuz"),
         initramfs: images().join("initramfs.cpio"),
-        cmdline: vec!["vk.hostname=test-guest".into()],
+        cmdline: vec!["vk.hostname=test-guest".into(), "vk.builds=1".into()],
         disks,
         run_dir: folder.path().to_owned(),
         search_path: vk_process::SEARCH_PATH.into(),

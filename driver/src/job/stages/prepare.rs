@@ -50,6 +50,7 @@ async fn boot(context: &JobContext, io: &mut StageIo) -> Result<Booted, StageFai
         image,
         size,
         hostname: hostname(context),
+        builds: true,
     };
     let guest = tokio::select! {
         booted = Guest::boot(&context.host, spec) => booted,
