@@ -144,7 +144,7 @@ async fn environment_is_a_containers_and_nothing_of_the_agents() {
         .split_terminator('\0')
         .map(|line| line.split_once('=').unwrap().0)
         .collect();
-    assert_eq!(names, ["PATH", "HOME", "B", "A"]);
+    assert_eq!(names, ["PATH", "HOSTNAME", "HOME", "B", "A"]);
     assert!(outcome.stdout.ends_with("B=x y\0A=é\n\0"));
 }
 

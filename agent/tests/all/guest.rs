@@ -49,7 +49,7 @@ fn everything_is_mounted_where_a_job_expects_it() {
 fn devices_and_folders_work() {
     let outcome = on_shared(
         "set -e; echo x > /dev/null; cat <(echo fd) < /dev/stdin; echo err > /dev/stderr; \
-         stat -c '%a %n' /tmp /builds /dev/shm /dev/ptmx; echo t > /tmp/file; \
+         stat -L -c '%a %n' /tmp /builds /dev/shm /dev/ptmx; echo t > /tmp/file; \
          : > /dev/shm/file; rm /tmp/file /dev/shm/file; exec 3<> /dev/ptmx; ls /dev/pts",
     );
 
