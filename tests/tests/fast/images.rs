@@ -25,7 +25,9 @@ use vk_tests::registry::{Demands, PASSWORD, Registry, USER};
 use vk_text::chain;
 
 mod disk;
+mod fields;
 mod foreign;
+mod indexes;
 mod logins;
 mod peer;
 mod store;

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::index::IndexEntry;
+use super::json;
 use super::platform::Platform;
 use crate::registry::media_type::{
     DOCKER_INDEX, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, is_schema1,
@@ -10,6 +12,9 @@ use crate::registry::{Digest, DigestError};
 
 /// Largest configuration blob that is read, in bytes; real ones have some thousand.
 const MAX_CONFIG: u64 = 4 << 20;
+
+/// The annotation by which BuildKit marks its attestations in an index (its docs/attestations/attestation-storage.md).
+const ATTESTATION: &str = "attestation-manifest";
 
 /// Most layers an image may have: more than any storage driver of Docker takes (its `overlay2` takes 128).
 const MAX_LAYERS: usize = 512;
@@ -39,13 +44,6 @@ pub(crate) struct Part {
     pub(crate) size: u64,
 }
 
-/// An image of an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct IndexEntry {
-    pub(crate) digest: Digest,
-    pub(crate) platform: Option<Platform>,
-}
-
 /// Why a manifest is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -66,6 +64,15 @@ pub enum ManifestError {
         /// Its media type.
         media_type: String,
     },
+    /// An artifact (OCI image spec 1.1, manifest.md, "Guidelines for Artifact Usage").
+    #[error(
+        "it is no container image but {}, an artifact of type `{artifact_type}`: name an image that programs can run in",
+        artifact_name(.artifact_type)
+    )]
+    Artifact {
+        /// Its type.
+        artifact_type: String,
+    },
     /// A digest that cannot be checked.
     #[error("its manifest names a blob that cannot be checked: {0}")]
     Digest(#[from] DigestError),
@@ -79,9 +86,19 @@ pub enum ManifestError {
         /// How much is accepted.
         limit: u64,
     },
-    /// An index that leads to an index.
-    #[error("its index names another index for the platform")]
-    Nested,
+    /// An index that leads on and on.
+    #[error(
+        "its index leads to no image for platform {wanted} within {documents} manifests and {depth} indexes one in the \
+         other: name the image by its digest, or push a shorter index"
+    )]
+    Winding {
+        /// The platform.
+        wanted: String,
+        /// How many manifests are looked at.
+        documents: usize,
+        /// How many indexes may stand one in the other.
+        depth: usize,
+    },
     /// No image for the platform.
     #[error("there is no image for platform {wanted}; there are images for {available}")]
     Platform {
@@ -97,6 +114,7 @@ pub enum ManifestError {
 struct RawDocument {
     schema_version: u64,
     media_type: Option<String>,
+    artifact_type: Option<String>,
     config: Option<RawDescriptor>,
     layers: Option<Vec<RawDescriptor>>,
     manifests: Option<Vec<RawDescriptor>>,
@@ -105,20 +123,34 @@ struct RawDocument {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawDescriptor {
-    #[serde(default)]
-    media_type: String,
+    media_type: Option<String>,
     digest: String,
     size: u64,
     platform: Option<RawPlatform>,
+    artifact_type: Option<String>,
+    annotations: Option<RawAnnotations>,
+}
+
+#[derive(Deserialize)]
+struct RawAnnotations {
+    #[serde(rename = "vnd.docker.reference.type")]
+    reference_type: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct RawPlatform {
-    #[serde(default)]
-    os: String,
-    #[serde(default)]
-    architecture: String,
+    os: Option<String>,
+    architecture: Option<String>,
     variant: Option<String>,
+    #[serde(rename = "os.features")]
+    features: Option<Vec<String>>,
+}
+
+impl RawPlatform {
+    /// Whether the image needs more than a system and a processor, such as containerd's `erofs`.
+    fn needs_features(&self) -> bool {
+        self.features.as_ref().is_some_and(|list| !list.is_empty())
+    }
 }
 
 /// Reads a manifest that came as `media_type` (empty if the registry did not say).
@@ -126,14 +158,14 @@ pub(crate) fn parse(media_type: &str, bytes: &[u8]) -> Result<Document, Manifest
     if is_schema1(media_type) {
         return Err(ManifestError::Schema1);
     }
-    let raw: RawDocument =
-        serde_json::from_slice(bytes).map_err(|error| ManifestError::Json(error.to_string()))?;
+    let raw: RawDocument = json::read(bytes).map_err(ManifestError::Json)?;
     if raw.schema_version == 1 {
         return Err(ManifestError::Schema1);
     }
     // What the document says of itself is under its digest; the header is not.
     let said = raw.media_type.as_deref().filter(|said| !said.is_empty());
     let kind = said.unwrap_or(media_type);
+    let image = |config, layers| image(config, layers, raw.artifact_type.as_deref());
     match kind {
         OCI_MANIFEST | DOCKER_MANIFEST => image(raw.config, raw.layers).map(Document::Image),
         OCI_INDEX | DOCKER_INDEX => index(raw.manifests),
@@ -143,22 +175,25 @@ pub(crate) fn parse(media_type: &str, bytes: &[u8]) -> Result<Document, Manifest
         _ if said.is_none() && raw.config.is_some() => {
             image(raw.config, raw.layers).map(Document::Image)
         }
-        _ => Err(foreign("manifest", kind)),
+        _ => Err(match raw.artifact_type.as_deref() {
+            Some(artifact_type) if !artifact_type.is_empty() => artifact(artifact_type),
+            _ => foreign("manifest", kind),
+        }),
     }
 }
 
 fn image(
     config: Option<RawDescriptor>,
     layers: Option<Vec<RawDescriptor>>,
+    artifact_type: Option<&str>,
 ) -> Result<ImageManifest, ManifestError> {
     let missing = |what: &str| ManifestError::Json(format!("it has no `{what}`"));
     let config = config.ok_or_else(|| missing("config"))?;
-    if !matches!(
-        config.media_type.as_str(),
-        "application/vnd.oci.image.config.v1+json"
-            | "application/vnd.docker.container.image.v1+json"
-    ) {
-        return Err(foreign("configuration", &config.media_type));
+    let config_type = config.media_type.as_deref().unwrap_or_default();
+    if !is_image_config(config_type) {
+        // Without a type of its own an artifact is called by that of its configuration.
+        let own_type = artifact_type.filter(|own_type| !own_type.is_empty());
+        return Err(artifact(own_type.unwrap_or(config_type)));
     }
     within("bytes of configuration", config.size, MAX_CONFIG)?;
     let layers = layers.ok_or_else(|| missing("layers"))?;
@@ -170,76 +205,89 @@ fn image(
 
 /// How a layer is compressed is seen in its first bytes, as Docker does it: there are tools that say it wrongly.
 fn layer(raw: &RawDescriptor) -> Result<Part, ManifestError> {
-    let kind = raw
-        .media_type
+    let media_type = raw.media_type.as_deref().unwrap_or_default();
+    let kind = media_type
         .strip_suffix("+gzip")
-        .or_else(|| raw.media_type.strip_suffix("+zstd"))
-        .or_else(|| raw.media_type.strip_suffix(".gzip"))
-        .or_else(|| raw.media_type.strip_suffix(".zstd"))
-        .unwrap_or(&raw.media_type);
+        .or_else(|| media_type.strip_suffix("+zstd"))
+        .or_else(|| media_type.strip_suffix(".gzip"))
+        .or_else(|| media_type.strip_suffix(".zstd"))
+        .unwrap_or(media_type);
     match kind {
         "application/vnd.oci.image.layer.v1.tar"
         | "application/vnd.oci.image.layer.nondistributable.v1.tar"
         | "application/vnd.docker.image.rootfs.diff.tar"
         | "application/vnd.docker.image.rootfs.foreign.diff.tar" => part(raw),
-        _ => Err(foreign("layer", &raw.media_type)),
+        _ => Err(foreign("layer", media_type)),
     }
 }
 
 fn index(manifests: Option<Vec<RawDescriptor>>) -> Result<Document, ManifestError> {
     let manifests =
         manifests.ok_or_else(|| ManifestError::Json("it has no `manifests`".to_owned()))?;
-    let entries = manifests
-        .iter()
-        .filter(|raw| {
-            matches!(
-                raw.media_type.as_str(),
-                OCI_MANIFEST | DOCKER_MANIFEST | OCI_INDEX | DOCKER_INDEX | ""
-            )
-        })
-        .map(|raw| {
-            let platform = raw.platform.as_ref().map(|platform| {
-                let variant = platform.variant.as_deref();
-                Platform::new(&platform.os, &platform.architecture, variant)
-            });
-            Ok(IndexEntry {
-                digest: raw.digest.parse()?,
-                platform,
-            })
-        })
-        .collect::<Result<_, DigestError>>()?;
-    Ok(Document::Index(entries))
+    Ok(Document::Index(
+        manifests.into_iter().filter_map(entry).collect(),
+    ))
 }
 
-/// The image of an index for `wanted`: the closest one, the first among equals.
-pub(crate) fn choose(entries: &[IndexEntry], wanted: &Platform) -> Result<Digest, ManifestError> {
-    let best = entries
-        .iter()
-        .filter_map(|entry| Some((entry.platform.as_ref()?.distance(wanted)?, entry)))
-        .min_by_key(|(distance, _)| *distance);
-    if let Some((_, entry)) = best {
-        return Ok(entry.digest);
+/// What an index names, without what is for nobody.
+fn entry(raw: RawDescriptor) -> Option<IndexEntry> {
+    let is_attestation = (raw.annotations)
+        .and_then(|annotations| annotations.reference_type)
+        .is_some_and(|kind| kind == ATTESTATION);
+    if is_attestation {
+        return None;
     }
-    // An index of one image that does not say for what, as some tools write, is taken at its word.
-    if let [entry] = entries
-        && entry.platform.is_none()
-    {
-        return Ok(entry.digest);
+    // An image's own type is that of its configuration.
+    let artifact_type = raw.artifact_type.unwrap_or_default();
+    if !artifact_type.is_empty() && !is_image_config(&artifact_type) {
+        return Some(IndexEntry::Artifact(short(&artifact_type)));
     }
-    let known: Vec<_> = entries
-        .iter()
-        .filter_map(|entry| entry.platform.as_ref())
-        .filter(|platform| platform.is_known())
-        .map(ToString::to_string)
-        .take(20)
-        .collect();
-    let available = if known.is_empty() {
-        "none".to_owned()
-    } else {
-        known.join(", ")
+    let media_type = raw.media_type.unwrap_or_default();
+    if !matches!(
+        media_type.as_str(),
+        OCI_MANIFEST | DOCKER_MANIFEST | OCI_INDEX | DOCKER_INDEX | ""
+    ) {
+        return Some(IndexEntry::Artifact(short(&media_type)));
+    }
+    let platform = match raw.platform {
+        None => None,
+        Some(platform) if platform.needs_features() => return None,
+        Some(platform) => Some(Platform::new(
+            platform.os.as_deref().unwrap_or_default(),
+            platform.architecture.as_deref().unwrap_or_default(),
+            platform.variant.as_deref(),
+        )),
     };
-    let wanted = wanted.to_string();
-    Err(ManifestError::Platform { wanted, available })
+    let digest = raw.digest.parse();
+    Some(IndexEntry::Document { digest, platform })
+}
+
+/// Whether `media_type` is that of an image's configuration.
+fn is_image_config(media_type: &str) -> bool {
+    matches!(
+        media_type,
+        "application/vnd.oci.image.config.v1+json"
+            | "application/vnd.docker.container.image.v1+json"
+    )
+}
+
+/// What people call an artifact of that type.
+fn artifact_name(artifact_type: &str) -> &'static str {
+    match artifact_type {
+        "application/vnd.cncf.helm.config.v1+json" => "a Helm chart",
+        "application/vnd.docker.plugin.v1+json" => "a plugin of Docker",
+        "application/vnd.vk.ci-cache.v1" => "a cache of vk",
+        "application/vnd.oci.empty.v1+json" | "" => "something that does not say what it is",
+        other if other.contains("wasm") => "a WebAssembly module",
+        other if other.contains("in-toto") || other.contains("attestation") => "an attestation",
+        other if other.contains("cosign") || other.contains("signature") => "a signature",
+        _ => "something else",
+    }
+}
+
+fn artifact(artifact_type: &str) -> ManifestError {
+    let artifact_type = short(artifact_type);
+    ManifestError::Artifact { artifact_type }
 }
 
 fn part(raw: &RawDescriptor) -> Result<Part, ManifestError> {
@@ -250,8 +298,14 @@ fn part(raw: &RawDescriptor) -> Result<Part, ManifestError> {
 }
 
 fn foreign(part: &'static str, media_type: &str) -> ManifestError {
-    let media_type = media_type.chars().take(100).collect();
+    let media_type = short(media_type);
     ManifestError::Foreign { part, media_type }
+}
+
+/// A media type that fits in a message.
+fn short(media_type: &str) -> String {
+    let plain = media_type.replace(char::is_control, " ");
+    plain.chars().take(100).collect()
 }
 
 fn within(what: &'static str, found: u64, limit: u64) -> Result<(), ManifestError> {
@@ -388,44 +442,110 @@ mod tests {
         ));
     }
 
-    fn entry(content: &[u8], platform: &str) -> IndexEntry {
-        IndexEntry {
-            digest: Digest::of(content),
-            platform: platform.parse().ok(),
+    #[test]
+    fn artifacts_are_refused_by_name() {
+        let artifact = |config: &str, own_type: &str| {
+            let mut manifest = oci_manifest();
+            manifest["config"]["mediaType"] = config.into();
+            manifest["artifactType"] = own_type.into();
+            read(OCI_MANIFEST, &manifest)
+        };
+        for (config, own_type, name, told) in [
+            (
+                "application/vnd.cncf.helm.config.v1+json",
+                "",
+                "a Helm chart",
+                "helm.config",
+            ),
+            (
+                "application/vnd.wasm.config.v1+json",
+                "",
+                "WebAssembly",
+                "wasm.config",
+            ),
+            (
+                "application/vnd.oci.empty.v1+json",
+                "application/vnd.vk.ci-cache.v1",
+                "a cache of vk",
+                "ci-cache",
+            ),
+            (
+                "application/vnd.oci.empty.v1+json",
+                "",
+                "does not say what it is",
+                "oci.empty",
+            ),
+            (
+                "application/x",
+                "application/y",
+                "something else",
+                "`application/y`",
+            ),
+        ] {
+            let error = artifact(config, own_type).unwrap_err().to_string();
+            assert!(error.starts_with("it is no container image"), "{error}");
+            assert!(error.contains(name) && error.contains(told), "{error}");
+        }
+        let image = artifact("application/vnd.oci.image.config.v1+json", "application/y");
+        assert!(image.is_ok(), "what has all that an image has is one");
+    }
+
+    #[test]
+    fn entries_that_are_for_nobody_are_left_out() {
+        let of = |change: Value| {
+            let mut descriptor = descriptor(OCI_MANIFEST, b"a");
+            descriptor["platform"] = json!({"os": "linux", "architecture": "amd64"});
+            for (key, value) in change.as_object().unwrap() {
+                descriptor[key] = value.clone();
+            }
+            let index = json!({"schemaVersion": 2, "manifests": [descriptor]});
+            let Ok(Document::Index(entries)) = read(OCI_INDEX, &index) else {
+                panic!("no index");
+            };
+            entries
+        };
+        let plain = of(json!({}));
+        assert!(matches!(
+            plain.as_slice(),
+            [IndexEntry::Document {
+                platform: Some(_),
+                ..
+            }]
+        ));
+        for same in [
+            json!({"annotations": {"vnd.docker.reference.type": "other"}}),
+            json!({"annotations": null, "artifactType": ""}),
+            json!({"artifactType": "application/vnd.oci.image.config.v1+json"}),
+            json!({"mediaType": null}),
+            json!({"mediaType": OCI_INDEX}),
+            json!({"platform": {"os": "", "architecture": "AMD64", "variant": null, "os.features": []}}),
+        ] {
+            assert_eq!(of(same.clone()), plain, "{same}");
+        }
+        for none in [
+            json!({"annotations": {"vnd.docker.reference.type": "attestation-manifest"}}),
+            json!({"platform": {"os": "linux", "architecture": "amd64", "os.features": ["erofs"]}}),
+        ] {
+            assert_eq!(of(none.clone()), [], "{none}");
+        }
+        for artifact in [
+            json!({"mediaType": "application/x"}),
+            json!({"artifactType": "application/x"}),
+        ] {
+            let expected = IndexEntry::Artifact("application/x".to_owned());
+            assert_eq!(of(artifact.clone()), [expected], "{artifact}");
         }
     }
 
     #[test]
-    fn the_platforms_image_is_chosen() {
-        let entries = [
-            entry(b"arm", "linux/arm64/v8"),
-            entry(b"v3", "linux/amd64/v3"),
-            entry(b"plain", "linux/amd64"),
-            entry(b"attestation", "unknown/unknown"),
-        ];
-        let chosen = |platform: &str| choose(&entries, &platform.parse().unwrap());
+    fn a_field_of_a_wrong_type_is_named_in_a_short_line() {
+        let mut manifest = oci_manifest();
+        manifest["layers"][1]["size"] = "x\u{1b}".repeat(10_000).into();
 
-        assert_eq!(chosen("linux/amd64"), Ok(Digest::of(b"plain")));
-        assert_eq!(chosen("linux/amd64/v3"), Ok(Digest::of(b"v3")));
-        assert_eq!(chosen("linux/amd64/v2"), Ok(Digest::of(b"plain")));
-        assert_eq!(chosen("linux/arm64"), Ok(Digest::of(b"arm")));
-        let error = chosen("linux/s390x").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "there is no image for platform linux/s390x; there are images for linux/arm64, linux/amd64/v3, linux/amd64"
-        );
-    }
+        let error = read(OCI_MANIFEST, &manifest).unwrap_err().to_string();
 
-    #[test]
-    fn one_image_without_a_platform_is_the_image() {
-        let entries = [entry(b"a", "")];
-
-        assert_eq!(
-            choose(&entries, &Platform::of_guest()),
-            Ok(Digest::of(b"a"))
-        );
-        let error = choose(&[], &Platform::of_guest()).unwrap_err().to_string();
-        assert!(error.contains("images for none"), "{error}");
+        assert!(error.contains("`layers[1].size`: invalid type"), "{error}");
+        assert!(error.len() < 500 && !error.contains('\u{1b}'), "{error}");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Images from registries: pulled, converted to a root file system, kept for all VMs of this host.
 //!
-//! [`ImageStore::ensure`] is the way in. `name`, `policy`, `platform`, `manifest` and `settings` decide and know
-//! neither network nor disk; `pull` is the shell around them; `feed` and `convert` carry layers from
+//! [`ImageStore::ensure`] is the way in. `name`, `policy`, `platform`, `manifest`, `index` and `settings` decide and know
+//! neither network nor disk; `pull` and `resolve` are the shell around them; `feed` and `convert` carry layers from
 //! [`crate::registry`] to `vk-erofs`; `store` is the folder.
 
 mod convert;
@@ -9,6 +9,8 @@ mod docker_config;
 mod error;
 mod event;
 mod feed;
+mod index;
+mod json;
 mod login;
 mod manage;
 mod manifest;
@@ -16,6 +18,7 @@ mod name;
 mod platform;
 mod policy;
 mod pull;
+mod resolve;
 mod room;
 mod settings;
 mod store;

@@ -9,17 +9,14 @@ use super::convert;
 use super::error::{PullCause, PullError};
 use super::event::PullEvent;
 use super::login::{self, JobLogins};
-use super::manifest::{self, Document, ImageManifest, ManifestError};
 use super::name::{self, NameError};
 use super::platform::Platform;
 use super::policy::PullPolicy;
+use super::resolve::Resolved;
 use super::room::Room;
-use super::settings::{self, ConfigBlob};
 use super::store::{EntryRecord, Key, PullLock, Store, StoreError, StoredImage};
 use super::{ImageSettings, Progress};
-use crate::registry::{
-    BlobSize, Digest, Manifest, Reference, RegistryClient, RegistryError, RegistryOptions,
-};
+use crate::registry::{Digest, Reference, RegistryClient, RegistryOptions};
 
 /// How often it is looked whether another process is done with an image.
 const WAIT: Duration = Duration::from_millis(100);
@@ -242,19 +239,24 @@ impl ImageStore {
 }
 
 /// A pull under way.
-struct Pull<'a> {
+pub(super) struct Pull<'a> {
     images: &'a ImageStore,
-    reference: &'a Reference,
-    platform: &'a Platform,
+    pub(super) reference: &'a Reference,
+    pub(super) platform: &'a Platform,
     /// The full reference, for errors.
-    image: String,
-    client: RegistryClient,
+    pub(super) image: String,
+    pub(super) client: RegistryClient,
     progress: Progress<'a>,
 }
 
 impl Pull<'_> {
     async fn run(&self) -> Result<StoredImage, PullCause> {
-        let (digest, manifest_digest, manifest) = self.resolve().await?;
+        let Resolved {
+            digest,
+            manifest_digest,
+            manifest,
+            config,
+        } = self.resolve().await?;
         (self.progress)(PullEvent::Resolved(digest));
         let key = Key::of(manifest_digest, self.platform);
         let lock = match self.present_or_lock(&key, digest).await? {
@@ -265,7 +267,10 @@ impl Pull<'_> {
             }
             Err(lock) => lock,
         };
-        let config = self.config(&manifest).await?;
+        let config = match config {
+            Some(config) => config,
+            None => self.config(&manifest).await?,
+        };
         self.check(&manifest, &config)?;
         let room = Room::new(self.images, &self.image, &manifest);
         let allowed = room.allowed().await?;
@@ -316,37 +321,6 @@ impl Pull<'_> {
         Ok(image)
     }
 
-    /// What the reference means: its own digest, and that of the platform's manifest.
-    async fn resolve(&self) -> Result<(Digest, Digest, ImageManifest), PullCause> {
-        let named = self.client.manifest(self.reference).await?;
-        let digest = named.digest;
-        match self.parse(&named)? {
-            Document::Image(manifest) => Ok((digest, digest, manifest)),
-            Document::Index(entries) => {
-                let chosen = manifest::choose(&entries, self.platform)
-                    .map_err(|source| self.unusable(source))?;
-                let pinned = self.reference.repository().pinned(chosen);
-                let found = self.client.manifest(&pinned).await?;
-                match self.parse(&found)? {
-                    Document::Image(manifest) => Ok((digest, chosen, manifest)),
-                    Document::Index(_) => Err(self.unusable(ManifestError::Nested)),
-                }
-            }
-        }
-    }
-
-    fn parse(&self, manifest: &Manifest) -> Result<Document, PullCause> {
-        manifest::parse(&manifest.media_type, &manifest.bytes)
-            .map_err(|source| self.unusable(source))
-    }
-
-    fn unusable(&self, source: ManifestError) -> PullCause {
-        PullCause::Manifest {
-            image: self.image.clone(),
-            source,
-        }
-    }
-
     /// The image, if this host has it by now, or the right to pull it.
     async fn present_or_lock(
         &self,
@@ -388,43 +362,6 @@ impl Pull<'_> {
         self.images
             .blocking(move |store| store.note(&reference, &platform, digest, &key))
             .await
-    }
-
-    async fn config(&self, manifest: &ImageManifest) -> Result<ConfigBlob, PullCause> {
-        let part = manifest.config;
-        let size = BlobSize::Exactly(part.size);
-        let repository = self.reference.repository();
-        let read = async {
-            let mut blob = self.client.blob(repository, part.digest, size).await?;
-            let mut bytes = Vec::new();
-            while let Some(chunk) = blob.chunk().await? {
-                bytes.extend_from_slice(&chunk);
-            }
-            Ok::<_, RegistryError>(bytes)
-        };
-        settings::parse(&read.await?).map_err(|source| PullCause::Config {
-            image: self.image.clone(),
-            source,
-        })
-    }
-
-    /// Whether manifest and configuration are of one image, for this platform.
-    fn check(&self, manifest: &ImageManifest, config: &ConfigBlob) -> Result<(), PullCause> {
-        if let Some(platform) = &config.platform
-            && platform.distance(self.platform).is_none()
-        {
-            return Err(self.unusable(ManifestError::Platform {
-                wanted: self.platform.to_string(),
-                available: platform.to_string(),
-            }));
-        }
-        let (layers, diff_ids) = (manifest.layers.len(), config.diff_ids.len());
-        if layers != diff_ids {
-            return Err(self.unusable(ManifestError::Json(format!(
-                "it has {layers} layers, its configuration {diff_ids}"
-            ))));
-        }
-        Ok(())
     }
 
     /// Keeps the store within its bound. A failure does not make the pull one.
