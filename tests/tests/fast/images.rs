@@ -49,6 +49,7 @@ fn settings(registry: RegistryOptions) -> ImageSettings {
                 unknown_host: Duration::from_millis(100),
                 first_pause: Duration::from_millis(10),
                 longest_pause: Duration::from_millis(50),
+                ..RetryPolicy::default()
             },
             ..registry
         },

@@ -15,10 +15,6 @@ use super::exchange::{Call, Reply};
 use super::reference::Repository;
 use super::transport::Failure;
 
-/// How many bytes a connection has to bring to count as a success: one that always breaks right away, or brings
-/// single bytes, is trouble.
-const PROGRESS: u64 = 64 << 10;
-
 /// How large a blob may be, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobSize {
@@ -51,8 +47,6 @@ pub struct Blob {
     offset: u64,
     hasher: Option<Hasher>,
     waits: Waits,
-    /// Where the present series of failures is counted from.
-    mark: u64,
 }
 
 impl fmt::Debug for Blob {
@@ -92,7 +86,6 @@ impl RegistryClient {
             offset: 0,
             hasher: Some(Hasher::default()),
             waits,
-            mark: 0,
         };
         blob.connect().await?;
         Ok(blob)
@@ -156,10 +149,7 @@ impl Blob {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&chunk);
         }
-        if self.offset - self.mark >= PROGRESS {
-            self.mark = self.offset;
-            self.waits.succeeded();
-        }
+        self.waits.brought(length(&chunk));
         Ok(chunk)
     }
 

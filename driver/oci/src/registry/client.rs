@@ -344,15 +344,17 @@ fn mirrored(mirror: &str, repository: &Repository) -> Option<Repository> {
 /// The pauses of one request.
 pub(super) struct Waits {
     retries: Retries,
-    /// When the present series of failures began.
+    /// When all was well the last time.
     since: Instant,
 }
 
 impl Waits {
-    /// Something came through.
-    pub(super) fn succeeded(&mut self) {
-        self.retries.succeeded();
-        self.since = Instant::now();
+    /// Some bytes came that had not come before.
+    pub(super) fn brought(&mut self, bytes: u64) {
+        let now = Instant::now();
+        if self.retries.brought(bytes, now.into_std()) {
+            self.since = now;
+        }
     }
 
     /// Waits until the request can be tried again.
@@ -393,6 +395,12 @@ impl Waits {
             return Ok(());
         }
         let tried_for = self.since.elapsed();
+        let cause = match self.retries.brought_since_failure() {
+            0 => cause,
+            bytes => format!("{cause} (since it first failed, only {bytes} bytes came)")
+                .trim_start()
+                .to_owned(),
+        };
         Err(match trouble {
             Trouble::Lost | Trouble::UnknownHost | Trouble::Uncertain => {
                 RegistryErrorKind::Unreachable { cause, tried_for }

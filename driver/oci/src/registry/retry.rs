@@ -1,4 +1,10 @@
 //! When a request that failed is tried again.
+//!
+//! Failures make a series, which lasts until enough has come over later connections: [`PROGRESS`] bytes, and as many as
+//! [`RetryPolicy::least_rate`] gives for the time since the first failure, pauses included. Until then the patience of
+//! the policy runs, and what comes lengthens it by the time that it would have taken at that rate. So a server
+//! that breaks off again and again ends after the patience and the time that the bytes take at that rate, however it
+//! portions them, and a link that is faster than that on average gets through, however often it breaks.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +21,18 @@ pub struct RetryPolicy {
     pub first_pause: Duration,
     /// The longest pause that the registry did not ask for.
     pub longest_pause: Duration,
+    /// What a download that broke off has to bring on average from then on, in bytes a second, for the failures to be
+    /// forgotten.
+    pub least_rate: u64,
 }
+
+/// The least that has to come for failures to be forgotten, in bytes: less is in the buffers of a connection that breaks
+/// right away.
+pub(crate) const PROGRESS: u64 = 64 << 10;
+
+/// [`RetryPolicy::least_rate`] by default: a twelfth of a link of 50 KiB/s, which three layers of an image, and other
+/// jobs, may share. An image of 100 MiB may take seven hours by it, which is beyond a job's time.
+const LEAST_RATE: u64 = 4 << 10;
 
 /// How often a doubtful request is made again.
 const UNCERTAIN_TRIES: u32 = 3;
@@ -28,6 +45,7 @@ impl Default for RetryPolicy {
             unknown_host: Duration::from_secs(10),
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(10),
+            least_rate: LEAST_RATE,
         }
     }
 }
@@ -61,18 +79,32 @@ pub(crate) enum Trouble {
 #[derive(Debug)]
 pub(crate) struct Retries {
     policy: RetryPolicy,
-    /// First failures since the last success, by kind.
-    lost: Option<Instant>,
-    unknown_host: Option<Instant>,
-    busy: Option<Instant>,
+    /// The first failure of the present series, of any kind.
+    series: Option<Instant>,
+    /// What came since then, in bytes.
+    brought: u64,
+    /// First failures of the series by kind.
+    lost: Option<First>,
+    unknown_host: Option<First>,
+    busy: Option<First>,
     uncertain_tries: u32,
     pause: Duration,
+}
+
+/// The first failure of a kind.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    at: Instant,
+    /// What had come in the series by then, in bytes.
+    brought: u64,
 }
 
 impl Retries {
     pub(crate) fn new(policy: &RetryPolicy) -> Self {
         Self {
             policy: policy.clone(),
+            series: None,
+            brought: 0,
             lost: None,
             unknown_host: None,
             busy: None,
@@ -81,9 +113,31 @@ impl Retries {
         }
     }
 
-    /// A request succeeded: the next failure begins a new series.
-    pub(crate) fn succeeded(&mut self) {
-        *self = Self::new(&self.policy);
+    /// Some `bytes` came that had not come before. Answers whether all is well: there is no series of failures, or it is
+    /// over by now.
+    pub(crate) fn brought(&mut self, bytes: u64, now: Instant) -> bool {
+        let Some(began) = self.series else {
+            return true;
+        };
+        self.brought = self.brought.saturating_add(bytes);
+        let elapsed = now.saturating_duration_since(began);
+        let is_over = self.brought >= PROGRESS && self.earned(self.brought) >= elapsed;
+        if is_over {
+            *self = Self::new(&self.policy);
+        }
+        is_over
+    }
+
+    /// What came since the first failure of the series, in bytes.
+    pub(crate) fn brought_since_failure(&self) -> u64 {
+        self.brought
+    }
+
+    /// The time that `bytes` take at the least rate.
+    fn earned(&self, bytes: u64) -> Duration {
+        let rate = self.policy.least_rate.max(1);
+        let rest = Duration::from_micros((bytes % rate).saturating_mul(1_000_000) / rate);
+        Duration::from_secs(bytes / rate).saturating_add(rest)
     }
 
     fn after_uncertain(&mut self, jitter: f64) -> Option<Duration> {
@@ -110,14 +164,21 @@ impl Retries {
         now: Instant,
         jitter: f64,
     ) -> Option<Duration> {
-        let (since, wait_limit, asked) = match trouble {
+        self.series.get_or_insert(now);
+        let (first, patience, asked) = match trouble {
             Trouble::Lost => (&mut self.lost, self.policy.lost, None),
             Trouble::UnknownHost => (&mut self.unknown_host, self.policy.unknown_host, None),
             Trouble::Busy { retry_after } => (&mut self.busy, self.policy.busy, retry_after),
             Trouble::Uncertain => return self.after_uncertain(jitter),
         };
-        let since = *since.get_or_insert(now);
-        let left = wait_limit.checked_sub(now.saturating_duration_since(since))?;
+        if patience.is_zero() {
+            return None;
+        }
+        let brought = self.brought;
+        let first = *first.get_or_insert(First { at: now, brought });
+        let earned = self.earned(brought.saturating_sub(first.brought));
+        let elapsed = now.saturating_duration_since(first.at);
+        let left = patience.saturating_add(earned).checked_sub(elapsed)?;
         if left.is_zero() {
             return None;
         }
@@ -208,20 +269,148 @@ mod tests {
     }
 
     #[test]
-    fn success_starts_the_clock_anew() {
+    fn enough_progress_starts_the_clock_anew() {
+        let seconds = Duration::from_secs;
+        let start = Instant::now();
+        let at_the_end = |bytes: u64, after: Duration| {
+            let mut retries = Retries::new(&RetryPolicy::default());
+            retries.after(Trouble::Lost, start, 0.0);
+            let is_well = retries.brought(bytes, start + after);
+            let again = retries.after(Trouble::Lost, start + seconds(89), 0.0);
+            assert!(again.is_some(), "patience is not over");
+            let much_later = start + seconds(89 + 89);
+            (
+                is_well,
+                retries.after(Trouble::Lost, much_later, 0.0).is_some(),
+            )
+        };
+
+        assert_eq!(at_the_end(64 << 10, seconds(16)), (true, true));
+        assert_eq!(at_the_end((64 << 10) - 1, seconds(1)), (false, false));
+        assert_eq!(
+            at_the_end(64 << 10, seconds(17)),
+            (false, false),
+            "too slow"
+        );
+        assert_eq!(at_the_end(80 * (4 << 10), seconds(80)), (true, true));
+    }
+
+    #[test]
+    fn what_comes_lengthens_the_patience_by_its_time_at_the_least_rate() {
+        let start = Instant::now();
         let mut retries = Retries::new(&RetryPolicy::default());
-        let now = Instant::now();
-        retries.after(Trouble::Lost, now, 0.0);
-        let later = now + Duration::from_secs(89);
+        retries.after(Trouble::Lost, start, 0.0);
+        retries.brought(20 * LEAST_RATE, start + Duration::from_secs(60));
 
-        retries.succeeded();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert!(retries.after(Trouble::Lost, at(109), 0.0).is_some());
+        assert_eq!(retries.after(Trouble::Lost, at(110), 0.0), None);
+    }
 
-        assert!(retries.after(Trouble::Lost, later, 0.0).is_some());
-        let end = later + Duration::from_secs(89);
-        assert!(retries.after(Trouble::Lost, end, 0.0).is_some());
+    /// The least rate is that of the time from the first failure on, whatever was good before.
+    #[test]
+    fn what_came_before_the_first_failure_earns_nothing() {
+        let start = Instant::now();
+        let mut retries = Retries::new(&RetryPolicy::default());
+        assert!(retries.brought(10 << 30, start));
+
+        retries.after(Trouble::Lost, start, 0.0);
+
+        assert_eq!(retries.brought_since_failure(), 0);
+        let later = start + Duration::from_secs(90);
+        assert_eq!(retries.after(Trouble::Lost, later, 0.0), None);
+    }
+
+    /// One connection of a download: what it brings, how long that takes, and how it ends.
+    type Connection = (u64, Duration, Trouble);
+
+    /// Downloads `size` bytes over `connections`, which come around again: whether it got all, and how long that took.
+    fn download(size: u64, connections: &[Connection], jitter: f64) -> (bool, Duration) {
+        let mut retries = Retries::new(&RetryPolicy::default());
+        let start = Instant::now();
+        let (mut now, mut left) = (start, size);
+        for &(bytes, time, trouble) in connections.iter().cycle() {
+            // In pieces, as connections do it.
+            for _ in 0..4 {
+                now += time / 4;
+                let piece = left.min(bytes / 4);
+                left -= piece;
+                retries.brought(piece, now);
+            }
+            if left == 0 {
+                return (true, now - start);
+            }
+            match retries.after(trouble, now, jitter) {
+                Some(pause) => now += pause,
+                None => return (false, now - start),
+            }
+        }
+        unreachable!("there are connections")
+    }
+
+    fn trouble() -> impl Strategy<Value = Trouble> {
+        prop_oneof![
+            Just(Trouble::Lost),
+            Just(Trouble::UnknownHost),
+            Just(Trouble::Uncertain),
+            (0..200_u64).prop_map(|seconds| Trouble::Busy {
+                retry_after: (seconds > 100).then(|| Duration::from_secs(seconds - 100)),
+            }),
+        ]
     }
 
     proptest! {
+        /// Before a series ends, each kind of failure has its patience and the time of the bytes at the least rate; what
+        /// is beside them are connections that bring something after a series ended, and the last of all.
+        #[test]
+        fn no_server_makes_a_download_last_longer_than_its_size_allows(
+            connections in proptest::collection::vec((0..300_000_u64, 0..2000_u64, trouble()), 1..50), jitter in 0.0..1.0,
+            size in 1..4_000_000_u64,
+        ) {
+            let connections: Vec<_> = connections
+                .into_iter()
+                .map(|(bytes, millis, trouble)| (bytes, Duration::from_millis(millis), trouble))
+                .collect();
+
+            let (_, took) = download(size, &connections, jitter);
+
+            let at_the_rate = 3 * size / LEAST_RATE;
+            let connected = 2 * (size / PROGRESS + 2);
+            let bound = 90 + 10 + 180 + at_the_rate + connected + 10;
+            prop_assert!(took <= Duration::from_secs(bound), "{took:?} for {size} bytes, {bound} s allowed");
+        }
+
+        /// 64 KiB and not a byte more each time that patience is about to end.
+        #[test]
+        fn a_server_that_only_just_goes_on_is_given_up(refusals in 8..14_usize, jitter in 0.0..1.0) {
+            let mut connections = vec![(0, Duration::from_millis(10), Trouble::Lost); refusals];
+            connections.push((PROGRESS, Duration::from_millis(10), Trouble::Lost));
+
+            let (is_whole, took) = download(10 << 30, &connections, jitter);
+
+            prop_assert!(!is_whole);
+            prop_assert!(took < Duration::from_secs(24 * 3600), "{took:?}");
+        }
+
+        /// Links that bring twice the least rate or more while they stand, for at least ten seconds, and then are gone for a
+        /// while, though not for longer than patience lasts, or than they stood before.
+        #[test]
+        fn honest_links_get_through(
+            rate in 2 * LEAST_RATE..50 * LEAST_RATE, stands in proptest::collection::vec((10..300_u64, 0..60_u64), 1..20),
+            jitter in 0.0..1.0,
+        ) {
+            let mut connections = Vec::new();
+            for (up, down) in stands {
+                connections.push((rate * up, Duration::from_secs(up), Trouble::Lost));
+                let down = down.min(up / 2);
+                connections.extend(vec![(0, Duration::from_secs(1), Trouble::Lost); usize::try_from(down / 10).unwrap()]);
+            }
+
+            let (is_whole, _) = download(100 << 20, &connections, jitter);
+
+            prop_assert!(is_whole);
+        }
+
         #[test]
         fn no_mixture_of_troubles_lasts_longer_than_the_longest_patience(
             kinds in proptest::collection::vec((0..3_u8, 0..200_u64), 1..2000), jitter in 0.0..1.0,

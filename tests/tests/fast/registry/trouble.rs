@@ -105,3 +105,39 @@ async fn an_error_inside_a_registry_is_asked_about_again_and_told_if_it_stays() 
     let asked = asked.iter().filter(|r| r.target.contains("/manifests/"));
     assert_eq!(asked.count(), 4);
 }
+
+/// A registry that sends a little more than what counts as progress over each connection, and breaks off.
+#[tokio::test]
+async fn a_server_that_goes_on_little_by_little_is_given_up_where_it_is_slower_than_the_least_rate()
+{
+    const SIZE: usize = 8_000_000;
+    let (_registry, proxy, content, digest) = faulty(SIZE, |_| Action::DropAfter(70_000)).await;
+    let path = repository(&proxy.host(), "a");
+    let with = |least_rate: u64| {
+        RegistryClient::new(RegistryOptions {
+            retry: RetryPolicy {
+                least_rate,
+                ..short_retries()
+            },
+            ..RegistryOptions::default()
+        })
+    };
+    let get = async |client: RegistryClient| {
+        soon(pull(&client, &path, digest, BlobSize::Exactly(SIZE as u64))).await
+    };
+
+    // Pauses alone make it slower than that.
+    let error = get(with(1 << 30)).await.unwrap_err();
+    let tried = to_blobs(&proxy).len();
+    let whole = get(with(4 << 10)).await;
+
+    assert!(
+        matches!(error.kind(), RegistryErrorKind::Unreachable { .. }),
+        "{error:?}"
+    );
+    let text = chain(&error);
+    assert!(text.contains("since it first failed, only"), "{text}");
+    let needed = SIZE.div_ceil(70_000);
+    assert!(tried < needed, "{tried} of {needed} connections");
+    assert!(whole.unwrap() == content);
+}
