@@ -16,6 +16,8 @@ use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use crate::kernel_log::KernelLog;
+
 /// How long killed processes may take to go. One that sits in the kernel longer is left behind.
 const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 
@@ -24,6 +26,7 @@ const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Cgroups {
     parent: Arc<OwnedFd>,
     namespace: Option<Arc<OwnedFd>>,
+    log: Option<Arc<KernelLog>>,
     next: Arc<AtomicU64>,
 }
 
@@ -34,7 +37,16 @@ impl Cgroups {
         Self {
             parent: Arc::new(parent),
             namespace: namespace.map(Arc::new),
+            log: None,
             next: Arc::default(),
+        }
+    }
+
+    /// The same with the kernel's log, which names the processes that it kills.
+    pub(crate) fn with_log(self, log: Option<KernelLog>) -> Self {
+        Self {
+            log: log.map(Arc::new),
+            ..self
         }
     }
 
@@ -58,7 +70,9 @@ impl Cgroups {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let folder = openat(&*self.parent, name.as_str(), flags, Mode::empty())?;
         Ok(ExecCgroup {
+            refused_before: refused_starts(self.parent.as_fd()),
             parent: Arc::clone(&self.parent),
+            log: self.log.clone(),
             name,
             folder,
         })
@@ -79,8 +93,22 @@ pub(crate) fn write(folder: BorrowedFd<'_>, name: &str, value: &str) -> io::Resu
 /// The cgroup of one exec. Removed with everything in it when dropped.
 pub(crate) struct ExecCgroup {
     parent: Arc<OwnedFd>,
+    log: Option<Arc<KernelLog>>,
     name: String,
     folder: OwnedFd,
+    /// Processes that the limit of all commands had kept from starting before this one.
+    refused_before: u64,
+}
+
+/// The guest's limits that a command met.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Processes that the kernel killed for want of memory.
+    pub(crate) oom_kills: u64,
+    /// Names of their programs, as far as they are known; each once.
+    pub(crate) oom_killed: Vec<String>,
+    /// The most processes and threads that all commands may have, if that kept one from starting.
+    pub(crate) process_limit: Option<u64>,
 }
 
 impl ExecCgroup {
@@ -132,26 +160,48 @@ impl ExecCgroup {
         )
     }
 
-    /// Processes in it that the kernel killed for want of memory.
-    pub(crate) fn oom_kills(&self) -> u64 {
-        self.field("memory.events", "oom_kill").unwrap_or(0)
+    /// The limits that its processes met. Those of all commands count for each that runs.
+    pub(crate) fn met(&self) -> Met {
+        let oom_kills = self.field("memory.events", "oom_kill").unwrap_or(0);
+        let log = self.log.as_ref().filter(|_| oom_kills > 0);
+        let refused = refused_starts(self.parent.as_fd()) > self.refused_before;
+        let limit = || read(self.parent.as_fd(), "pids.max")?.trim().parse().ok();
+        Met {
+            oom_kills,
+            oom_killed: log.map_or_else(Vec::new, |log| log.killed(&self.name, oom_kills)),
+            process_limit: refused.then(limit).flatten(),
+        }
     }
 
-    /// The number after `key` in a file of `key number` lines.
     fn field(&self, file: &str, key: &str) -> Option<u64> {
-        self.read(file)?
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+        field(self.folder(), file, key)
     }
 
-    /// The start of a file of it.
     fn read(&self, file: &str) -> Option<String> {
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        let file = File::from(openat(&self.folder, file, flags, Mode::empty()).ok()?);
-        let mut text = String::new();
-        file.take(4096).read_to_string(&mut text).ok()?;
-        Some(text)
+        read(self.folder(), file)
     }
+}
+
+/// Processes and threads that the limit of the cgroup `folder` kept from starting. Linux 6.1 counts them where they would
+/// have been: in a cgroup of a job's own that has the controller, not here.
+fn refused_starts(folder: BorrowedFd<'_>) -> u64 {
+    field(folder, "pids.events", "max").unwrap_or(0)
+}
+
+/// The number after `key` in a file of `key number` lines of the cgroup `folder`.
+fn field(folder: BorrowedFd<'_>, file: &str, key: &str) -> Option<u64> {
+    read(folder, file)?
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+}
+
+/// The start of a file of the cgroup `folder`.
+fn read(folder: BorrowedFd<'_>, file: &str) -> Option<String> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let file = File::from(openat(folder, file, flags, Mode::empty()).ok()?);
+    let mut text = String::new();
+    file.take(4096).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 impl Drop for ExecCgroup {
@@ -234,6 +284,23 @@ mod tests {
         let left = cgroup.await_empty().unwrap();
 
         assert!(left.contains("cgroups of its own"), "{left}");
+    }
+
+    #[test]
+    fn the_limit_on_processes_is_met_by_the_command_that_it_keeps_from_starting_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |times: u32| {
+            fs::write(folder.path().join("pids.events"), format!("max {times}\n")).unwrap();
+        };
+        fs::write(folder.path().join("pids.max"), "860\n").unwrap();
+        refused(2);
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let parent = nix::fcntl::open(folder.path(), flags, Mode::empty()).unwrap();
+        let cgroup = Cgroups::new(parent, None).create().unwrap();
+
+        assert_eq!(cgroup.met(), Met::default());
+        refused(3);
+        assert_eq!(cgroup.met().process_limit, Some(860));
     }
 
     #[test]

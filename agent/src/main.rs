@@ -12,6 +12,7 @@ mod console;
 mod exec;
 mod failure;
 mod house;
+mod kernel_log;
 mod power;
 mod processes;
 mod rehearsal;

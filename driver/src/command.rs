@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::guest::{BootError, Guest, GuestSpec};
 use crate::guest::{FIND_SHELL, RootImage, RootImageError};
-use crate::guest::{SizeRequest, TooSmall};
+use crate::guest::{LimitMet, SizeRequest, TooSmall};
 use crate::host::Host;
 use crate::job::{Cancel, CancelMode, CancelRequests};
 use vk_agent_client::{AgentError, ExecEvent, ExecRequest, Stdin, TerminalSize};
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// let mut command = Command::new("local/default", ["uname", "-a"]);
 /// command.size.memory_mib = Some(512);
-/// assert_eq!(command.size, SizeRequest { cpus: None, memory_mib: Some(512) });
+/// assert_eq!(command.size, SizeRequest { cpus: None, memory_mib: Some(512), ..Default::default() });
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -84,6 +84,8 @@ pub struct CommandIo<'a> {
     pub pulling: Progress<'a>,
     /// Is called when the VM is up.
     pub booted: &'a mut (dyn FnMut() + Send),
+    /// Is told of limits of the VM that the command met, when it has ended.
+    pub limited: &'a mut (dyn FnMut(LimitMet) + Send),
 }
 
 /// How a command ended.
@@ -257,8 +259,16 @@ async fn run_in(
                     is_error: true,
                 }
             }
-            ExecEvent::Exited(_) if canceled => return Ok(CommandEnd::Canceled),
-            ExecEvent::Exited(exited) => return Ok(CommandEnd::Exited(exited.status.shell_code())),
+            ExecEvent::Exited(exited) => {
+                LimitMet::of(&exited, guest.size())
+                    .into_iter()
+                    .for_each(&mut *io.limited);
+                return Ok(if canceled {
+                    CommandEnd::Canceled
+                } else {
+                    CommandEnd::Exited(exited.status.shell_code())
+                });
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ mod host;
 mod job;
 
 pub use command::{Command, CommandEnd, CommandError, CommandIo, run_command};
-pub use guest::{SizeRequest, VmSize};
+pub use guest::{LimitMet, SizeRequest, VmSize};
 pub use host::{Check, Config, ConfigError, Host, HostBuilder, HostLimits, Verdict, check};
 pub use job::{Cancel, CancelMode, Job, JobEvent, JobObserver, Slot, Stage, refuse, run};
 pub use vk_agent_client::{Stdin, TerminalSize};

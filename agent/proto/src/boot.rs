@@ -10,6 +10,10 @@ pub const DEFAULT_HOSTNAME: &str = "vk";
 /// Kernel parameter: `vk.builds=1` mounts [`BUILDS_DIR`]; what the image has there is hidden then.
 pub const BUILDS: &str = "vk.builds";
 
+/// Kernel parameter: the most processes and threads that commands may have together (`vk.pids=4096`), as far as the
+/// guest's kernel can have them beside its own; absent or no number from 1 on, what the guest's memory holds.
+pub const PIDS: &str = "vk.pids";
+
 /// Kernel parameter: `vk.verbose=1` makes the agent print each boot step with its time on the console.
 pub const VERBOSE: &str = "vk.verbose";
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 const MAGIC: &str = "vk-agent";
 
 /// Version of everything else in this crate. Raised with every change that an older peer would not understand.
-const PROTOCOL_VERSION: u32 = 3;
+const PROTOCOL_VERSION: u32 = 4;
 
 /// Who speaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ mod tests {
 
         let message = theirs.check().unwrap_err().to_string();
 
-        for part in ["version 3 ", "7001", env!("CARGO_PKG_VERSION"), "9.8.7"] {
+        for part in ["version 4 ", "7001", env!("CARGO_PKG_VERSION"), "9.8.7"] {
             assert!(message.contains(part), "{part} missing in: {message}");
         }
     }

@@ -147,6 +147,14 @@ pub struct Exited {
     /// Processes of this command that the guest's kernel killed for want of memory.
     #[serde(default)]
     pub oom_kills: u64,
+    /// Names of their programs (`comm` of proc(5)), each once, as far as the kernel's log names them; 8 at most. The
+    /// command chooses them: any character may be in one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub oom_killed: Vec<String>,
+    /// The most processes and threads that the guest's commands may have together, if that kept one from starting
+    /// while this command ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_limit: Option<u64>,
 }
 
 /// Status of a process.

@@ -21,6 +21,7 @@ use nix::sys::stat::Mode;
 use procfs_core::{FromRead, Meminfo};
 
 use crate::cgroups::{self, Cgroups};
+use crate::kernel_log::KernelLog;
 
 /// Where cgroup2 is mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -47,12 +48,13 @@ const MEMORY_PER_THREAD: u64 = 512 << 10;
 /// The calling thread's cgroup namespace.
 const NAMESPACE: &str = "/proc/thread-self/ns/cgroup";
 
-/// Makes the commands' cgroup with its limits, and mounts it for them. No command may run yet.
+/// Makes the commands' cgroup with its limits, and mounts it for them. `pids` are the most processes and threads that they
+/// may have, if the host asks for a number. No command may run yet.
 ///
 /// # Errors
 ///
 /// What the kernel says.
-pub(super) fn set_up() -> io::Result<Cgroups> {
+pub(super) fn set_up(pids: Option<u64>) -> io::Result<Cgroups> {
     mount_cgroup2()?;
     // The agent has no umask.
     fs::DirBuilder::new().mode(0o755).create(COMMANDS)?;
@@ -65,8 +67,9 @@ pub(super) fn set_up() -> io::Result<Cgroups> {
     let limit = |file, most: u64| cgroups::write(commands.as_fd(), file, &most.to_string());
     let memory = memory_max()?;
     limit("memory.max", memory)?;
-    limit("pids.max", pids_max(memory)?)?;
-    Ok(Cgroups::new(commands, Some(namespace)))
+    limit("pids.max", pids_max(memory, pids)?)?;
+    // Without a log the killed are counted only.
+    Ok(Cgroups::new(commands, Some(namespace)).with_log(KernelLog::open().ok()))
 }
 
 /// Shows the calling thread's cgroup namespace at [`MOUNT`].
@@ -122,12 +125,13 @@ fn memory_max() -> io::Result<u64> {
     Ok(available - RESERVED.min(available / 4))
 }
 
-fn pids_max(memory: u64) -> io::Result<u64> {
+/// What is asked for, or else what `memory` holds, as far as the kernel can have it.
+fn pids_max(memory: u64, asked: Option<u64>) -> io::Result<u64> {
     let number = |path| -> io::Result<u64> {
         let text = fs::read_to_string(path)?;
         text.trim().parse().map_err(io::Error::other)
     };
     let most = number("/proc/sys/kernel/threads-max")?.min(number("/proc/sys/kernel/pid_max")?);
     let most = most - RESERVED_THREADS.min(most / 4);
-    Ok(most.min(memory / MEMORY_PER_THREAD))
+    Ok(most.min(asked.unwrap_or(memory / MEMORY_PER_THREAD)))
 }

@@ -1,6 +1,6 @@
 //! The kernel command line's `vk.` parameters.
 
-use vk_agent_proto::boot::{BUILDS, DEFAULT_HOSTNAME, HOSTNAME, VERBOSE};
+use vk_agent_proto::boot::{BUILDS, DEFAULT_HOSTNAME, HOSTNAME, PIDS, VERBOSE};
 
 /// What the host asks of this guest.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub(super) struct Parameters {
     pub(super) hostname: String,
     /// Mount the builds folder.
     pub(super) builds: bool,
+    /// Most processes and threads of commands, at least 1; none leaves it to the guest.
+    pub(super) pids: Option<u64>,
     /// Print each step on the console.
     pub(super) verbose: bool,
 }
@@ -30,6 +32,9 @@ impl Parameters {
                 .unwrap_or(DEFAULT_HOSTNAME)
                 .to_owned(),
             builds: value(BUILDS) == Some("1"),
+            pids: value(PIDS)
+                .and_then(|number| number.parse().ok())
+                .filter(|&number| number > 0),
             verbose: value(VERBOSE) == Some("1"),
         }
     }
@@ -50,7 +55,7 @@ mod tests {
     #[test]
     fn parameters_are_found_among_the_kernels() {
         let parameters = Parameters::parse(
-            "console=ttyS0 vk.hostname=runner-1.ci quiet vk.verbose=1 vk.builds=1 vk.new=x\n",
+            "console=ttyS0 vk.hostname=runner-1.ci quiet vk.pids=4096 vk.verbose=1 vk.builds=1 vk.new=x\n",
         );
 
         assert_eq!(
@@ -58,9 +63,17 @@ mod tests {
             Parameters {
                 hostname: "runner-1.ci".into(),
                 builds: true,
+                pids: Some(4096),
                 verbose: true,
             }
         );
+    }
+
+    #[test]
+    fn an_odd_number_of_processes_is_none() {
+        for cmdline in ["", "vk.pids=", "vk.pids=0", "vk.pids=-1", "vk.pids=many"] {
+            assert_eq!(Parameters::parse(cmdline).pids, None, "{cmdline:?}");
+        }
     }
 
     #[test]

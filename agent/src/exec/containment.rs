@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
 
-use crate::cgroups::{Cgroups, ExecCgroup};
+use crate::cgroups::{Cgroups, ExecCgroup, Met};
 use crate::console;
 use crate::processes::Process;
 
@@ -49,17 +49,16 @@ impl Containment {
         }
     }
 
-    /// Waits until what was killed is gone, and says so if it does not go; how many processes the kernel had
-    /// killed for want of memory.
-    pub(super) fn finish(self) -> u64 {
+    /// Waits until what was killed is gone, and says so if it does not go; the limits of the guest that it met.
+    pub(super) fn finish(self) -> Met {
         match self {
             Self::Cgroup(cgroup) => {
                 if let Some(left) = cgroup.await_empty() {
                     console::line(&format!("vk-agent: {left}"));
                 }
-                cgroup.oom_kills()
+                cgroup.met()
             }
-            Self::Session => 0,
+            Self::Session => Met::default(),
         }
     }
 }

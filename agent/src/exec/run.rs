@@ -57,14 +57,19 @@ pub(crate) fn run(agent: &Agent, host: &File, exec: &Exec) -> Result<Option<Repl
         .run()
         .map_err(|error| Failure::io("cannot follow the command", &error))?;
     let violation = pump.into_violation();
-    let oom_kills = containment.finish();
+    let met = containment.finish();
     match (ended, violation) {
         (_, Some(violation)) => Err(Failure::new(
             FailureKind::BadRequest,
             format!("the command was killed: {violation}"),
         )),
         (None, None) => Ok(None),
-        (Some(status), None) => Ok(Some(Reply::Exited(Exited { status, oom_kills }))),
+        (Some(status), None) => Ok(Some(Reply::Exited(Exited {
+            status,
+            oom_kills: met.oom_kills,
+            oom_killed: met.oom_killed,
+            process_limit: met.process_limit,
+        }))),
     }
 }
 

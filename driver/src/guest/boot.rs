@@ -125,6 +125,7 @@ fn kernel_words(spec: &GuestSpec) -> Vec<String> {
     if spec.builds {
         words.push(format!("{}=1", boot::BUILDS));
     }
+    words.extend(spec.size.pids.map(|pids| format!("{}={pids}", boot::PIDS)));
     if tracing::enabled!(tracing::Level::DEBUG) {
         words.push(format!("{}=1", boot::VERBOSE));
     }

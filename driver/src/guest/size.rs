@@ -5,6 +5,9 @@ use crate::host::{DEFAULT_MEMORY_MIB, HostLimits, MIN_MEMORY_MIB};
 /// vCPUs of a VM when none are asked for, as far as the host has them.
 pub(super) const DEFAULT_CPUS: u32 = 2;
 
+/// Fewest processes and threads of commands that a VM may be limited to: a script's shell with a few pipelines.
+pub(crate) const MIN_PIDS: u32 = 32;
+
 /// Size of a VM's scratch disk, in bytes. The file is sparse: a job costs what it writes.
 pub(crate) const SCRATCH_BYTES: u64 = 16 << 30;
 
@@ -18,6 +21,9 @@ pub struct VmSize {
     pub memory_mib: u32,
     /// Size of the scratch disk in bytes, at least 16 MiB. Its file is sparse: a job costs what it writes.
     pub scratch_bytes: u64,
+    /// Most processes and threads that commands may have together, at least 32; none is one for each 512 KiB of memory. More
+    /// than the guest's kernel can have are those that it can have.
+    pub pids: Option<u32>,
 }
 
 impl VmSize {
@@ -25,10 +31,15 @@ impl VmSize {
     ///
     /// # Errors
     ///
-    /// [`TooSmall`] for less memory than that takes.
+    /// [`TooSmall`] for less memory or fewer processes than that takes.
     pub(crate) fn checked(self) -> Result<Self, TooSmall> {
-        match self.memory_mib {
-            asked if asked < MIN_MEMORY_MIB => Err(TooSmall { asked }),
+        match self {
+            Self { memory_mib, .. } if memory_mib < MIN_MEMORY_MIB => {
+                Err(TooSmall::Memory(memory_mib))
+            }
+            Self {
+                pids: Some(pids), ..
+            } if pids < MIN_PIDS => Err(TooSmall::Pids(pids)),
             _ => Ok(self),
         }
     }
@@ -40,6 +51,7 @@ impl VmSize {
             cpus,
             memory_mib,
             scratch_bytes: SCRATCH_BYTES,
+            pids: None,
         }
     }
 
@@ -48,6 +60,15 @@ impl VmSize {
     pub const fn with_scratch(self, bytes: u64) -> Self {
         Self {
             scratch_bytes: bytes,
+            ..self
+        }
+    }
+
+    /// The same with at most `pids` processes and threads of commands.
+    #[must_use]
+    pub const fn with_pids(self, pids: u32) -> Self {
+        Self {
+            pids: Some(pids),
             ..self
         }
     }
@@ -60,13 +81,19 @@ pub struct SizeRequest {
     pub cpus: Option<u32>,
     /// Memory in MiB.
     pub memory_mib: Option<u32>,
+    /// Most processes and threads.
+    pub pids: Option<u32>,
 }
 
-/// A request for less memory than a guest can start with.
+/// A request for less than a guest can start or work with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{asked} MiB of memory are too little for a VM: ask for {MIN_MEMORY_MIB}M or more")]
-pub(crate) struct TooSmall {
-    asked: u32,
+pub(crate) enum TooSmall {
+    /// MiB of memory.
+    #[error("{0} MiB of memory are too little for a VM: ask for {MIN_MEMORY_MIB}M or more")]
+    Memory(u32),
+    /// Processes and threads.
+    #[error("{0} processes are too few for a VM: ask for {MIN_PIDS} or more")]
+    Pids(u32),
 }
 
 impl SizeRequest {
@@ -74,11 +101,15 @@ impl SizeRequest {
     ///
     /// # Errors
     ///
-    /// [`TooSmall`] for less memory than a guest starts with.
+    /// [`TooSmall`] for less memory or fewer processes than a guest starts or works with.
     pub(crate) fn within(self, limits: HostLimits) -> Result<VmSize, TooSmall> {
         let cpus = self.cpus.unwrap_or(DEFAULT_CPUS);
         let memory_mib = self.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
-        let asked = VmSize::new(cpus, memory_mib).checked()?;
+        let asked = VmSize {
+            pids: self.pids,
+            ..VmSize::new(cpus, memory_mib)
+        }
+        .checked()?;
         Ok(VmSize {
             cpus: asked.cpus.clamp(1, limits.cpus.max(1)),
             memory_mib: asked.memory_mib.min(limits.memory_mib),
@@ -120,6 +151,7 @@ mod tests {
         let request = SizeRequest {
             cpus: Some(64),
             memory_mib: Some(1 << 20),
+            pids: None,
         };
 
         let size = request.within(LIMITS).unwrap();
@@ -131,7 +163,7 @@ mod tests {
     fn too_little_memory_is_refused_with_the_least_that_works() {
         let request = SizeRequest {
             memory_mib: Some(64),
-            cpus: None,
+            ..SizeRequest::default()
         };
 
         let error = request.within(LIMITS).unwrap_err();
@@ -139,6 +171,20 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "64 MiB of memory are too little for a VM: ask for 192M or more"
+        );
+    }
+
+    #[test]
+    fn too_few_processes_are_refused_with_the_fewest_that_work() {
+        let asking_for = |pids| SizeRequest {
+            pids: Some(pids),
+            ..SizeRequest::default()
+        };
+
+        assert_eq!(asking_for(32).within(LIMITS).unwrap().pids, Some(32));
+        assert_eq!(
+            asking_for(31).within(LIMITS).unwrap_err().to_string(),
+            "31 processes are too few for a VM: ask for 32 or more"
         );
     }
 }

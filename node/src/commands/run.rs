@@ -35,6 +35,9 @@ pub(crate) struct RunArgs {
     /// Memory: <n>G or <n>M [default: 2G]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     mem: Option<u32>,
+    /// Most processes and threads, at least 32 [default: one for each 512 KiB of the VM's memory]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pids: Option<u32>,
     /// Set a variable; may be given several times
     #[arg(long = "env", value_name = "K=V", value_parser = super::parse_variable)]
     env: Vec<(String, String)>,
@@ -112,9 +115,11 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
     command.terminal = terminal.as_ref().and_then(Terminal::size);
     command.size.cpus = args.cpus;
     command.size.memory_mib = args.mem;
+    command.size.pids = args.pids;
     let progress = StartProgress::new();
     let resized = terminal.as_ref().map_or_else(no_sizes, Terminal::sizes);
     let mut raw = None;
+    let mut limits = Vec::new();
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     let io = CommandIo {
         stdin: stdin(args.shell),
@@ -128,10 +133,14 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
             // Not before the VM is up: until then Ctrl-C ends vk.
             raw = terminal.as_ref().and_then(|terminal| terminal.raw().ok());
         },
+        limited: &mut |limit| limits.push(limit),
     };
     let end = run_command(&host, command, io).await;
     drop(raw);
     progress.clear();
+    for limit in limits {
+        print_error(&limit.line("the option --mem", "the option --pids"));
+    }
     match end {
         Ok(CommandEnd::Exited(code)) => Status(u8::try_from(code).unwrap_or(u8::MAX)),
         Ok(CommandEnd::Canceled) => exit::CANCELED,

@@ -143,6 +143,8 @@ fn a_bad_size_is_refused_by_name() {
         ("MICROVM_MEM", "1M"),
         ("MICROVM_CPUS", "0"),
         ("MICROVM_CPUS", "x"),
+        ("MICROVM_PIDS", "many"),
+        ("MICROVM_PIDS", "31"),
     ] {
         let job = with_variables(script(&["true"]), &[variable(key, value)]);
 

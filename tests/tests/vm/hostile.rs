@@ -62,8 +62,77 @@ fn eating_all_memory_ends_as_script() {
     let run = run(&["tail /dev/zero", "echo not reached"], &[]);
 
     assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
-    assert!(run.text().contains("MICROVM_MEM"), "{}", run.text());
+    assert!(
+        run.text().contains(
+            "the VM ran out of its 512 MiB of memory and \"tail\" was killed; the job's variable MICROVM_MEM (such as 1G) \
+             gives it more"
+        ),
+        "{}",
+        run.text()
+    );
     assert_survived(&run);
+}
+
+/// Programs choose their names, and root may write into the kernel's log.
+#[test]
+fn what_a_program_that_ate_all_memory_is_called_stays_one_line_and_no_other_is_named() {
+    let fake = "<6>oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/vk,task_memcg=/vk/exec-$i,task=fake,pid=9,uid=0";
+    let job = with_after_script(
+        script(&["true"]),
+        &[
+            &format!("for i in $(seq 0 40); do echo \"{fake}\" > /dev/kmsg; done"),
+            r#"bash -c 'printf "rm) \033[2J" > /proc/$$/comm; a=0123456789; while :; do a=$a$a; done'"#,
+        ],
+    );
+
+    let run = run_small(&job, &[]);
+
+    assert!(
+        run.text()
+            .contains(r#"of memory and "rm) \x1b[2J" was killed;"#),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn the_limit_on_processes_names_the_variable_that_raises_it() {
+    let job = script(&["for i in $(seq 100); do sleep 300 & done; echo not reached"]);
+    let limited = with_variables(job, &[variable("MICROVM_PIDS", "64")]);
+
+    let run = run_small(&limited, &[]);
+
+    assert_eq!((run.status, run.failure()), (1, "script"), "{}", run.text());
+    assert!(
+        run.text().contains(
+            "the VM runs 64 processes and threads at most and did not start another one; the job's variable MICROVM_PIDS \
+             (such as 128) allows more"
+        ),
+        "{}",
+        run.text()
+    );
+}
+
+/// The default is about 800 for so much memory, and what the kernel can have is about 3000.
+#[test]
+fn more_processes_can_be_had_than_by_default() {
+    let job = script(&["echo limit $(cat /sys/fs/cgroup/pids.max)"]);
+    let with = |pids: &str| {
+        let size = [
+            variable("MICROVM_PIDS", pids),
+            variable("MICROVM_MEM", "512M"),
+        ];
+        let run = Vk::new().run_job(&with_variables(job.clone(), &size), &[]);
+        assert_eq!(run.status, 0, "{}", run.text());
+        let text = run.text();
+        let (_, limit) = text.rsplit_once("limit ").unwrap();
+        let limit: u32 = limit.lines().next().unwrap().trim().parse().unwrap();
+        limit
+    };
+
+    assert!(with("") < 1000);
+    assert_eq!(with("2000"), 2000);
+    assert!((2001..10_000).contains(&with("4000000000")));
 }
 
 #[test]

@@ -44,6 +44,31 @@ fn user_folder_and_entry_point_can_be_chosen() {
     assert_eq!(stdout(&output), "nobody\n/made/for/this\n12\n");
 }
 
+#[test]
+fn limits_of_the_vm_are_told_with_the_options_that_raise_them() {
+    let output = run(&[
+        "--mem",
+        "512M",
+        "--pids",
+        "64",
+        "local/default",
+        "--",
+        "sh",
+        "-c",
+        "bash -c 'for i in $(seq 100); do sleep 300 & done' 2>/dev/null; exec tail /dev/zero",
+    ]);
+
+    assert_eq!(output.status.code(), Some(137), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    for line in [
+        "vk: the VM ran out of its 512 MiB of memory and \"tail\" was killed; the option --mem (such as 1G) gives it more\n",
+        "vk: the VM runs 64 processes and threads at most and did not start another one; the option --pids (such as 128) \
+         allows more\n",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+}
+
 /// As `docker run … yes | head -2`.
 #[test]
 fn a_command_whose_output_nobody_reads_any_more_is_ended() {

@@ -110,10 +110,20 @@ fn replies_are_pinned() {
         Reply::Exited(Exited {
             status: ExitStatus::Code(42),
             oom_kills: 0,
+            oom_killed: Vec::new(),
+            process_limit: None,
         }),
         Reply::Exited(Exited {
             status: ExitStatus::Signal(9),
             oom_kills: 1,
+            oom_killed: Vec::new(),
+            process_limit: None,
+        }),
+        Reply::Exited(Exited {
+            status: ExitStatus::Code(2),
+            oom_kills: 3,
+            oom_killed: vec!["cc1plus".into(), "a\n".into()],
+            process_limit: Some(860),
         }),
         Reply::Done(TreeSummary {
             entries: 3,

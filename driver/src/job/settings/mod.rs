@@ -6,6 +6,6 @@ mod size;
 mod timeouts;
 
 pub(crate) use job::{Settings, SubmoduleStrategy};
-pub(crate) use size::requested_size;
+pub(crate) use size::{limit_line, requested_size};
 pub(crate) use timeouts::StageTimeouts;
 pub(crate) use vk_sources::Strategy;

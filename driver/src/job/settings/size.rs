@@ -3,10 +3,11 @@
 use vk_hub_proto::job::{Failure, variables::Variables};
 use vk_text::{memory_mib, positive};
 
-use crate::guest::SizeRequest;
+use crate::guest::{LimitMet, MIN_PIDS, SizeRequest};
 
 const CPUS: &str = "MICROVM_CPUS";
 const MEM: &str = "MICROVM_MEM";
+const PIDS: &str = "MICROVM_PIDS";
 
 /// A size that is none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +21,11 @@ pub(crate) enum SizeError {
         "variable {MEM} is {0:?}: it must be a whole number followed by G or M, such as 2G or 512M"
     )]
     Mem(String),
+    /// `MICROVM_PIDS` is no count.
+    #[error(
+        "variable {PIDS} is {0:?}: it must be a whole number of processes, at least {MIN_PIDS}"
+    )]
+    Pids(String),
 }
 
 impl SizeError {
@@ -44,7 +50,24 @@ pub(crate) fn requested_size(variables: &Variables) -> Result<SizeRequest, SizeE
         "" => None,
         text => Some(memory_mib(text).ok_or_else(|| SizeError::Mem(text.to_owned()))?),
     };
-    Ok(SizeRequest { cpus, memory_mib })
+    let pids = match variables.value(PIDS) {
+        "" => None,
+        text => Some(positive(text).ok_or_else(|| SizeError::Pids(text.to_owned()))?),
+    };
+    Ok(SizeRequest {
+        cpus,
+        memory_mib,
+        pids,
+    })
+}
+
+/// The line of a trace about a limit of the VM that a script met.
+#[must_use]
+pub(crate) fn limit_line(limit: &LimitMet) -> String {
+    limit.line(
+        &format!("the job's variable {MEM}"),
+        &format!("the job's variable {PIDS}"),
+    )
 }
 
 #[cfg(test)]
@@ -75,6 +98,7 @@ mod tests {
             assert_eq!(resolve(MEM, text).unwrap().memory_mib, Some(mib), "{text}");
         }
         assert_eq!(resolve(CPUS, "4").unwrap().cpus, Some(4));
+        assert_eq!(resolve(PIDS, "4096").unwrap().pids, Some(4096));
     }
 
     #[test]
@@ -91,6 +115,9 @@ mod tests {
         for text in ["0", "-1", "+1", "1.5", "two", "99999999999"] {
             let error = resolve(CPUS, text).unwrap_err();
             assert_eq!(error, SizeError::Cpus(text.into()));
+            let error = resolve(PIDS, text).unwrap_err();
+            assert_eq!(error, SizeError::Pids(text.into()));
+            assert_eq!(error.failure(), Failure::Configuration);
         }
     }
 }

@@ -6,11 +6,12 @@ use vk_agent_proto::{FrameError, Kind, MAX_CONTROL};
 use super::Moment;
 use super::io::StageIo;
 use super::prepare::hostname;
-use crate::guest::Guest;
+use crate::guest::{Guest, LimitMet};
 use crate::job::context::{JobContext, configuration, system};
 use crate::job::order::{STOP_GRACE, StageFailure, StopMode};
 use crate::job::script::stage_script;
 use crate::job::session::{ImageShell, Session};
+use crate::job::settings::limit_line;
 use crate::job::stage::Stage;
 use crate::job::variables::JobEnvironment;
 use vk_agent_client::{AgentError, ExecEvent, ExecRequest, FailureKind, Stdin};
@@ -130,9 +131,8 @@ async fn run_in(
             ExecEvent::Stdout(bytes) => held = Some(Output::Stdout(bytes).now()),
             ExecEvent::Stderr(bytes) => held = Some(Output::Stderr(bytes).now()),
             ExecEvent::Exited(exited) => {
-                if exited.oom_kills > 0 {
-                    let text = out_of_memory(exited.oom_kills);
-                    io.output.send(Output::Warning(text)).await;
+                for limit in LimitMet::of(&exited, guest.size()) {
+                    io.output.send(Output::Warning(limit_line(&limit))).await;
                 }
                 return exit(exited.status.shell_code());
             }
@@ -180,13 +180,6 @@ fn exit(code: i32) -> Result<(), StageFailure> {
     } else {
         Err(StageFailure::exit(code))
     }
-}
-
-fn out_of_memory(kills: u64) -> String {
-    format!(
-        "the VM ran out of memory and {kills} process(es) were killed; the job's variable MICROVM_MEM \
-         (such as 4G) gives it more"
-    )
 }
 
 #[cfg(test)]
