@@ -1,5 +1,6 @@
 //! One command in a fresh microVM: what `vk run` does.
 
+use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use vk_oci::{Progress, PullPolicy, PullRequest};
 /// How long a cancelled command may take to end by itself; Docker's own grace.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A command and the VM it runs in.
+/// A command and the VM it runs in. Its words, variables and folder may be any bytes without NUL.
 ///
 /// ```
 /// use vk_driver::{Command, SizeRequest};
@@ -34,15 +35,15 @@ pub struct Command {
     pub image: PullRequest,
     /// What is handed to the image's entry point, or else the program and its arguments; the image's own command if
     /// empty.
-    pub argv: Vec<String>,
+    pub argv: Vec<OsString>,
     /// Program instead of the image's entry point; an empty one leaves none.
-    pub entrypoint: Option<String>,
+    pub entrypoint: Option<OsString>,
     /// Variables over those of a login and of the image.
-    pub env: Vec<(String, String)>,
+    pub env: Vec<(OsString, OsString)>,
     /// User, with an optional group, instead of the image's.
     pub user: Option<String>,
     /// Working folder instead of the image's; made if it is missing.
-    pub working_dir: Option<String>,
+    pub working_dir: Option<OsString>,
     /// Whether an empty `argv` means a shell of the image rather than its command.
     pub shell: bool,
     /// Size of the terminal that the command gets; none if its streams are pipes.
@@ -53,7 +54,7 @@ pub struct Command {
 
 impl Command {
     /// `argv` in `image`, looked for in its registry if it is not here; nothing else is asked for.
-    pub fn new(image: &str, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn new(image: &str, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             image: PullRequest::new(image, PullPolicy::IfNotPresent),
             argv: argv.into_iter().map(Into::into).collect(),
@@ -206,7 +207,8 @@ async fn run_in(
     io: &mut CommandIo<'_>,
     cancel: &mut CancelRequests,
 ) -> Result<CommandEnd, Cause> {
-    for folder in volumes.iter().chain(&request.cwd) {
+    let volumes = volumes.iter().map(OsString::from);
+    for folder in volumes.chain(request.cwd.clone()) {
         guest.make_folder(folder, None).await?;
     }
     let stdin = std::mem::replace(&mut io.stdin, Stdin::None);
@@ -278,29 +280,33 @@ fn request(image: &RootImage, spec: Command) -> Result<ExecRequest, Cause> {
     let defaults = image.defaults();
     let mut argv = Vec::new();
     if spec.shell && spec.argv.is_empty() {
-        argv.extend(["sh", "-c", FIND_SHELL].map(str::to_owned));
+        argv.extend(["sh", "-c", FIND_SHELL].map(OsString::from));
     } else {
         let own_command = spec.argv.is_empty() && spec.entrypoint.is_none();
         match spec.entrypoint {
             Some(program) if program.is_empty() => {}
             Some(program) => argv.push(program),
-            None => argv.extend_from_slice(&defaults.entrypoint),
+            None => argv.extend(defaults.entrypoint.iter().map(OsString::from)),
         }
-        argv.extend(if own_command {
-            defaults.cmd.clone()
+        if own_command {
+            argv.extend(defaults.cmd.iter().map(OsString::from));
         } else {
-            spec.argv
-        });
+            argv.extend(spec.argv);
+        }
     }
     if argv.is_empty() {
         return Err(Cause::NoCommand {
             image: image.name().to_owned(),
         });
     }
+    let env = defaults.env.iter();
+    let env = env.map(|(name, value)| (name.into(), value.into()));
     Ok(ExecRequest {
         argv,
-        env: [defaults.env.as_slice(), spec.env.as_slice()].concat(),
-        cwd: spec.working_dir.or_else(|| defaults.working_dir.clone()),
+        env: env.chain(spec.env).collect(),
+        cwd: spec
+            .working_dir
+            .or_else(|| defaults.working_dir.as_ref().map(Into::into)),
         user: spec.user.or_else(|| defaults.user.clone()),
         kill_grace_ms: GRACE.as_secs() * 1000,
         terminal: spec.terminal,

@@ -4,7 +4,8 @@
 //! opens one connection per operation; the connection's own flow control is the back pressure.
 //!
 //! **Frames.** One byte [`Kind`], a little-endian `u32` length, the payload ([`frame`]). Control payloads are
-//! JSON of at most [`MAX_CONTROL`] bytes, data payloads raw bytes of at most [`MAX_DATA`].
+//! JSON of at most [`MAX_CONTROL`] bytes, in which arguments, variables and paths that are not UTF-8 are arrays of
+//! their bytes' numbers; data payloads raw bytes of at most [`MAX_DATA`].
 //!
 //! **Order.** On every connection both sides send [`Hello`] first, without waiting for the other's. A side
 //! whose version differs from the other's says nothing more and closes.
@@ -32,6 +33,7 @@ pub mod bridge;
 pub mod frame;
 mod hello;
 mod message;
+mod os_text;
 
 pub use archive::{Archive, ArchiveSummary, Extract, ExtractSummary, Line};
 pub use frame::{

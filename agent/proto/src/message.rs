@@ -1,9 +1,12 @@
 //! Requests and replies: the JSON payloads of control frames.
 
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, ArchiveSummary, Extract, ExtractSummary};
 use crate::frame::FrameError;
+use crate::os_text;
 
 /// What the host asks for, one per connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,14 +33,15 @@ pub enum Request {
 pub struct Exec {
     /// The program and its arguments. A program without a slash is looked for in the PATH of `env`, or else of
     /// Docker's default one.
-    pub argv: Vec<String>,
+    #[serde(with = "os_text::list")]
+    pub argv: Vec<OsString>,
     /// Set over what Docker gives a container (PATH, and HOME of the user) in this order: the last of equal names wins. Names
     /// are not empty and hold no `=`.
-    #[serde(default)]
-    pub env: Vec<(String, String)>,
+    #[serde(default, with = "os_text::pairs")]
+    pub env: Vec<(OsString, OsString)>,
     /// Working folder, absolute; none is `/`. It must exist.
-    #[serde(default)]
-    pub cwd: Option<String>,
+    #[serde(default, with = "os_text::optional")]
+    pub cwd: Option<OsString>,
     /// `user` or `user:group`, each a name of the image's `/etc/passwd` or `/etc/group` or a number; none is
     /// root.
     #[serde(default)]
@@ -90,7 +94,8 @@ impl TerminalSize {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutTree {
     /// Destination folder, absolute. Nothing lands outside it.
-    pub dest: String,
+    #[serde(with = "os_text")]
+    pub dest: OsString,
     /// Make the folder and its parents if missing; else a missing one is an error.
     #[serde(default)]
     pub mkdir: bool,

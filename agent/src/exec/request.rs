@@ -1,6 +1,7 @@
 //! From what the host asks for to what the kernel takes.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use vk_agent_proto::{Exec, FailureKind};
@@ -34,12 +35,11 @@ impl Command {
         let user = users::resolve(etc, exec.user.as_deref())
             .map_err(|error| Failure::new(FailureKind::UnknownUser, error.to_string()))?;
         let hostname = nix::unistd::gethostname().unwrap_or_default();
-        let hostname = hostname.to_string_lossy();
         let environment = environment(&user, &hostname, exec)?;
         let path = environment
             .iter()
             .find_map(|(name, value)| (*name == "PATH").then_some(*value))
-            .unwrap_or(PATH);
+            .unwrap_or(PATH.as_ref());
         let Some(program) = exec.argv.first() else {
             return Err(bad("the command is empty"));
         };
@@ -50,21 +50,25 @@ impl Command {
         let argv = exec
             .argv
             .iter()
-            .map(|argument| c_string("an argument", argument.as_str()))
+            .map(|argument| c_string("an argument", argument.as_bytes()))
             .collect::<Result<_, _>>()?;
         let envp = environment
             .iter()
-            .map(|(name, value)| c_string(&format!("variable `{name}`"), format!("{name}={value}")))
+            .map(|(name, value)| {
+                let both = [name.as_bytes(), b"=", value.as_bytes()].concat();
+                c_string(&format!("variable `{}`", name.display()), both)
+            })
             .collect::<Result<_, _>>()?;
-        let cwd = exec.cwd.as_deref().unwrap_or("/");
-        if !cwd.starts_with('/') {
+        let cwd = exec.cwd.as_deref().unwrap_or("/".as_ref());
+        if !Path::new(cwd).is_absolute() {
+            let cwd = cwd.display();
             return Err(bad(format!("the working folder `{cwd}` is not absolute")));
         }
         Ok(Self {
             programs,
             argv,
             envp,
-            cwd: c_string("the working folder", cwd)?,
+            cwd: c_string("the working folder", cwd.as_bytes())?,
             user,
         })
     }
@@ -82,28 +86,29 @@ fn c_string(what: &str, text: impl Into<Vec<u8>>) -> Result<CString, Failure> {
 /// once, in order of first appearance.
 fn environment<'a>(
     user: &'a User,
-    hostname: &'a str,
+    hostname: &'a OsStr,
     exec: &'a Exec,
-) -> Result<Vec<(&'a str, &'a str)>, Failure> {
-    let mut all = vec![
-        ("PATH", PATH),
-        ("HOSTNAME", hostname),
-        ("HOME", user.home.as_str()),
+) -> Result<Vec<(&'a OsStr, &'a OsStr)>, Failure> {
+    let mut all: Vec<(&OsStr, &OsStr)> = vec![
+        ("PATH".as_ref(), PATH.as_ref()),
+        ("HOSTNAME".as_ref(), hostname),
+        ("HOME".as_ref(), user.home.as_ref()),
     ];
     if exec.terminal.is_some() {
-        all.push(("TERM", TERM));
+        all.push(("TERM".as_ref(), TERM.as_ref()));
     }
-    let mut places: std::collections::HashMap<&str, usize> = all
+    let mut places: std::collections::HashMap<&OsStr, usize> = all
         .iter()
         .enumerate()
         .map(|(place, (name, _))| (*name, place))
         .collect();
     for (name, value) in &exec.env {
-        if name.is_empty() || name.contains('=') {
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            let name = name.display();
             return Err(bad(format!("`{name}` is no name for a variable")));
         }
         match places
-            .get(name.as_str())
+            .get(name.as_os_str())
             .and_then(|place| all.get_mut(*place))
         {
             Some(slot) => slot.1 = value,
@@ -118,23 +123,27 @@ fn environment<'a>(
 
 /// Where `program` may be, as execvp(3) looks: along `path` unless its name has a slash. An empty part of the
 /// path is the working folder.
-fn candidates(program: &str, path: &str) -> Vec<String> {
-    if program.contains('/') {
+fn candidates(program: &OsStr, path: &OsStr) -> Vec<Vec<u8>> {
+    let program = program.as_bytes();
+    if program.contains(&b'/') {
         return vec![program.to_owned()];
     }
     if program.is_empty() {
         return Vec::new();
     }
-    path.split(':')
+    path.as_bytes()
+        .split(|byte| *byte == b':')
         .map(|folder| match folder {
-            "" => format!("./{program}"),
-            folder => format!("{folder}/{program}"),
+            b"" => [b"./", program].concat(),
+            folder => [folder, b"/", program].concat(),
         })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     fn command(exec: &Exec) -> Result<Command, Failure> {
@@ -149,7 +158,7 @@ mod tests {
 
     fn exec(argv: &[&str]) -> Exec {
         Exec {
-            argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
+            argv: argv.iter().map(Into::into).collect(),
             ..Exec::default()
         }
     }
@@ -159,8 +168,8 @@ mod tests {
         name.to_string_lossy().into_owned()
     }
 
-    fn variable(name: &str, value: &str) -> (String, String) {
-        (name.to_owned(), value.to_owned())
+    fn variable(name: &str, value: &str) -> (OsString, OsString) {
+        (name.into(), value.into())
     }
 
     fn texts(strings: &[CString]) -> Vec<&str> {
@@ -228,6 +237,28 @@ mod tests {
             texts(&command.programs),
             ["/opt/bin/tool", "./tool", "/bin/tool"]
         );
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_stay_as_they_are() {
+        let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let request = Exec {
+            argv: vec![bytes(b"t\xff"), bytes(b"\xfe")],
+            env: vec![
+                (bytes(b"\xfd"), bytes(b"\xfc")),
+                ("PATH".into(), bytes(b"/\xfb:")),
+            ],
+            cwd: Some(bytes(b"/\xfa")),
+            ..Exec::default()
+        };
+
+        let command = command(&request).unwrap();
+
+        assert_eq!(command.programs, [c"/\xfb/t\xff", c"./t\xff"]);
+        assert_eq!(command.argv, [c"t\xff", c"\xfe"]);
+        assert_eq!(command.envp.last().unwrap(), c"\xfd=\xfc");
+        assert_eq!(command.envp.first().unwrap(), c"PATH=/\xfb:");
+        assert_eq!(command.cwd, *c"/\xfa");
     }
 
     #[test]

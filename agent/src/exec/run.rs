@@ -180,10 +180,13 @@ fn wide_pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
 }
 
 fn refused(exec: &Exec, ChildError { step, error }: &ChildError) -> Failure {
-    let program = exec.argv.first().map_or("", String::as_str);
+    let program = exec
+        .argv
+        .first()
+        .map_or_else(Default::default, |program| program.to_string_lossy());
     match (step, error.raw_os_error()) {
         (Step::Folder, _) => {
-            let cwd = exec.cwd.as_deref().unwrap_or("/");
+            let cwd = exec.cwd.as_deref().unwrap_or("/".as_ref()).display();
             Failure::new(
                 FailureKind::NoSuchPath,
                 format!("cannot enter the working folder `{cwd}`: {error}"),

@@ -27,6 +27,7 @@ const READ: usize = 256 << 10;
 /// [`Failure`] that names the entry, at once: the host is still sending then.
 pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeSummary, Failure> {
     let owner = prepare(agent, request)?;
+    let dest = Path::new(&request.dest);
     let options = ExtractOptions {
         // The host sends no more than it has.
         limits: Limits {
@@ -38,16 +39,16 @@ pub(crate) fn put(agent: &Agent, host: &File, request: &PutTree) -> Result<TreeS
     };
     let mut tree = FrameReader::new(BufReader::with_capacity(READ, host), TREE);
     let Extracted { entries, bytes, .. } =
-        extract_tar(&mut tree, Path::new(&request.dest), &options)
-            .map_err(|error| failure(&request.dest, &error))?;
+        extract_tar(&mut tree, dest, &options).map_err(|error| failure(dest, &error))?;
     tree.drain()
-        .map_err(|error| broken(&request.dest, &error.to_string()))?;
+        .map_err(|error| broken(dest, &error.to_string()))?;
     Ok(TreeSummary { entries, bytes })
 }
 
-fn failure(dest: &str, error: &ExtractError) -> Failure {
+fn failure(path: &Path, error: &ExtractError) -> Failure {
+    let dest = path.display();
     match error {
-        ExtractError::Broken(what) => broken(dest, what),
+        ExtractError::Broken(what) => broken(path, what),
         ExtractError::Entry { entry, source } => Failure::io(
             format_args!("cannot unpack `{entry}` into `{dest}`"),
             source,
@@ -62,7 +63,8 @@ fn failure(dest: &str, error: &ExtractError) -> Failure {
     }
 }
 
-fn broken(dest: &str, what: &str) -> Failure {
+fn broken(dest: &Path, what: &str) -> Failure {
+    let dest = dest.display();
     Failure::new(
         FailureKind::BadTree,
         format!("the tar stream for `{dest}` is broken: {what}"),
@@ -75,7 +77,7 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
     if !dest.is_absolute() {
         return Err(Failure::new(
             FailureKind::BadRequest,
-            format!("the destination `{}` is not absolute", request.dest),
+            format!("the destination `{}` is not absolute", dest.display()),
         ));
     }
     let owner = match &request.owner {
@@ -87,13 +89,13 @@ fn prepare(agent: &Agent, request: &PutTree) -> Result<Owner, Failure> {
         }
     };
     let trouble = |what: &str, error: &io::Error| {
-        Failure::io(format_args!("cannot {what} `{}`", request.dest), error)
+        Failure::io(format_args!("cannot {what} `{}`", dest.display()), error)
     };
     if request.mkdir {
         make_folders(dest, owner).map_err(|error| {
             match error.raw_os_error().map(Errno::from_raw) {
                 Some(errno) if is_places_fault(errno) => {
-                    let text = format!("cannot make `{}`: {error}", request.dest);
+                    let text = format!("cannot make `{}`: {error}", dest.display());
                     Failure::new(FailureKind::BadRequest, text)
                 }
                 _ => trouble("make", &error),

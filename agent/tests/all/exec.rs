@@ -172,7 +172,7 @@ async fn the_working_folder_is_the_requests() {
     let rehearsal = Rehearsal::start().await;
     let folder = rehearsal.path("");
     let request = ExecRequest {
-        cwd: Some(folder.clone()),
+        cwd: Some(folder.clone().into()),
         ..command(&["pwd"])
     };
 

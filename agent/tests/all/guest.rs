@@ -304,6 +304,8 @@ fn a_step_that_eats_all_memory_is_killed_and_told_so() {
 
         assert_eq!(exited.status.shell_code(), 137);
         assert!(exited.oom_kills > 0, "{exited:?}");
+        assert_eq!(exited.oom_killed, ["tail"]);
+        assert_eq!(exited.process_limit, None);
         assert_eq!(guest.bash("echo well").await.stdout, "well\n");
     });
 }

@@ -374,7 +374,7 @@ async fn a_guest_that_calls_with_another_version_still_gets_our_hello() {
 async fn a_request_too_long_for_a_frame_is_refused_here() {
     let rehearsal = Rehearsal::start().await;
     let request = ExecRequest {
-        env: vec![("A".into(), "x".repeat(2 << 20))],
+        env: vec![("A".into(), "x".repeat(2 << 20).into())],
         ..bash(":")
     };
 

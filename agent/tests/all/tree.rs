@@ -12,7 +12,7 @@ use vk_agent_client::{AgentError, FailureKind, GetTreeRequest, PutTreeRequest, T
 
 fn to(dest: &str) -> PutTreeRequest {
     PutTreeRequest {
-        dest: dest.to_owned(),
+        dest: dest.into(),
         mkdir: true,
         ..PutTreeRequest::default()
     }

@@ -53,10 +53,12 @@ impl AgentClient {
     /// first event.
     pub async fn exec(&self, mut request: Exec, stdin: Stdin) -> Result<ExecHandle, AgentError> {
         request.stdin = !matches!(stdin, Stdin::None);
-        let program = request.argv.first().cloned().unwrap_or_default();
-        let link = self
-            .open(Operation::Exec(program), &Request::Exec(request))
-            .await?;
+        let program = request
+            .argv
+            .first()
+            .map(|program| program.to_string_lossy());
+        let operation = Operation::Exec(program.unwrap_or_default().into_owned());
+        let link = self.open(operation, &Request::Exec(request)).await?;
         Ok(ExecHandle::start(link, stdin, STDIN_WINDOW))
     }
 
@@ -70,7 +72,7 @@ impl AgentClient {
         request: PutTree,
         tar: impl AsyncRead + Unpin + Send,
     ) -> Result<TreeSummary, AgentError> {
-        let operation = Operation::PutTree(request.dest.clone());
+        let operation = Operation::PutTree(request.dest.to_string_lossy().into_owned());
         let link = self.open(operation, &Request::PutTree(request)).await?;
         put(link, tar).await
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vk_agent_proto::{Failed, FailureKind, FrameError, HelloError};
 
-/// What was asked of the guest.
+/// What was asked of the guest. What is not UTF-8 in programs and folders reads as the replacement character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// To say that it is ready.

@@ -1,5 +1,6 @@
 //! A guest: a VM with its disks, its agent and its folder on the host, from boot to end.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -238,11 +239,11 @@ impl Guest {
     /// [`AgentError`]; of kind [`vk_agent_proto::FailureKind::UnknownUser`] if the image knows no such user.
     pub(crate) async fn make_folder(
         &self,
-        path: &str,
+        path: impl Into<OsString>,
         owner: Option<&str>,
     ) -> Result<(), AgentError> {
         let request = PutTreeRequest {
-            dest: path.to_owned(),
+            dest: path.into(),
             mkdir: true,
             wipe: false,
             owner: owner.map(str::to_owned),

@@ -4,6 +4,8 @@
 //! the steps, which GitLab Runner runs in a helper image of its own, run as the same user without the entry point: so
 //! all that a job finds in its folders belongs to the one who works there.
 
+use std::ffi::OsString;
+
 use vk_hub_proto::job::Image;
 use vk_hub_proto::job::variables::Variables;
 
@@ -81,8 +83,8 @@ impl ImageProcess {
     /// A program of the scripts around the steps.
     pub(super) fn plain(&self, argv: Vec<String>) -> ExecRequest {
         ExecRequest {
-            argv,
-            env: self.env.clone(),
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: in_bytes(self.env.clone()).collect(),
             user: self.user.clone(),
             ..ExecRequest::default()
         }
@@ -92,16 +94,23 @@ impl ImageProcess {
     /// which the script exports only later.
     pub(super) fn step(&self, shell: &str, variables: &Variables) -> ExecRequest {
         let mut request = self.plain(vec![shell.to_owned()]);
-        request.cwd.clone_from(&self.working_dir);
+        request.cwd = self.working_dir.as_ref().map(Into::into);
         if self.has_entrypoint() {
-            request.argv.clone_from(&self.entrypoint);
-            request
-                .argv
-                .extend(["sh", "-c", FIND_SHELL].map(str::to_owned));
-            request.env.extend(exported(variables));
+            let finder = ["sh", "-c", FIND_SHELL].map(Into::into);
+            request.argv = self.entrypoint.iter().map(Into::into).collect();
+            request.argv.extend(finder);
+            request.env.extend(in_bytes(exported(variables)));
         }
         request
     }
+}
+
+/// Variables as a process has them.
+fn in_bytes(
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    let variables = variables.into_iter();
+    variables.map(|(name, value)| (name.into(), value.into()))
 }
 
 fn is_root(user: &str) -> bool {
@@ -176,12 +185,12 @@ mod tests {
 
         let request = process.step("/bin/bash", &job);
 
-        assert_eq!(request.argv, words(&["/ep.sh", "sh", "-c", FIND_SHELL]));
+        assert_eq!(request.argv, ["/ep.sh", "sh", "-c", FIND_SHELL]);
         assert_eq!(request.user.as_deref(), Some("nobody"));
-        assert_eq!(request.cwd.as_deref(), Some("/srv"));
+        assert_eq!(request.cwd, Some("/srv".into()));
         let env = |key: &str| {
             let mut of_key = request.env.iter().filter(|(name, _)| name == key);
-            of_key.next_back().map(|(_, value)| value.as_str())
+            of_key.next_back().and_then(|(_, value)| value.to_str())
         };
         assert_eq!(env("FROM"), Some("job"));
         assert_eq!(env("CERT"), Some("/b.tmp/CERT"));
@@ -194,8 +203,8 @@ mod tests {
 
         let request = process.plain(words(&["/bin/sh"]));
 
-        assert_eq!(request.argv, words(&["/bin/sh"]));
-        assert_eq!(request.env, defaults().env);
+        assert_eq!(request.argv, ["/bin/sh"]);
+        assert_eq!(request.env, [("FROM".into(), "image".into())]);
         assert_eq!(request.user.as_deref(), Some("nobody"));
     }
 
@@ -209,7 +218,7 @@ mod tests {
 
         let request = process.step("bash", &Variables::default());
 
-        assert_eq!(request.argv[..2], words(&["/usr/bin/env", "X=1"]));
+        assert_eq!(request.argv[..2], ["/usr/bin/env", "X=1"]);
         assert_eq!(request.user.as_deref(), Some("ci:100"));
     }
 
@@ -220,10 +229,7 @@ mod tests {
             ..Image::default()
         });
 
-        assert_eq!(
-            process.step("bash", &Variables::default()).argv,
-            words(&["bash"])
-        );
+        assert_eq!(process.step("bash", &Variables::default()).argv, ["bash"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(crate) mod gitlab_run;
 pub(crate) mod image;
 pub(crate) mod run;
 
-/// Reads `KEY=VALUE`.
+/// Reads `KEY=VALUE`, text.
 fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

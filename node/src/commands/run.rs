@@ -1,10 +1,14 @@
 //! `vk run`: one command in a fresh microVM.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use tokio::sync::mpsc;
 use vk_driver::{Command, CommandEnd, CommandIo, Stdin, TerminalSize, run_command};
 use vk_oci::{PullEvent, PullPolicy};
@@ -39,8 +43,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pids: Option<u32>,
     /// Set a variable; may be given several times
-    #[arg(long = "env", value_name = "K=V", value_parser = super::parse_variable)]
-    env: Vec<(String, String)>,
+    #[arg(long = "env", value_name = "K=V", value_parser = OsStringValueParser::new().try_map(parse_variable))]
+    env: Vec<(OsString, OsString)>,
     /// When to look for the image in its registry: always, if-not-present or never [default: the configured
     /// pull_policy, or if-not-present]
     #[arg(long, value_name = "POLICY")]
@@ -52,24 +56,37 @@ pub(crate) struct RunArgs {
     #[arg(long, short = 'u', value_name = "USER")]
     user: Option<String>,
     /// Working folder instead of the image's; made if it is missing
-    #[arg(long, short = 'w', value_name = "DIR", value_parser = parse_folder)]
-    workdir: Option<String>,
+    #[arg(long, short = 'w', value_name = "DIR", value_parser = OsStringValueParser::new().try_map(parse_folder))]
+    workdir: Option<OsString>,
     /// Program instead of the image's entry point; an empty one for none
     #[arg(long, value_name = "PROGRAM")]
-    entrypoint: Option<String>,
+    entrypoint: Option<OsString>,
     /// Give the command this terminal; without a command, open the image's shell on it
     #[arg(long)]
     shell: bool,
     /// The command and its arguments: handed to the image's entry point, if it has one [default: the image's own]
     #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
-fn parse_folder(text: &str) -> Result<String, String> {
-    if text.starts_with('/') {
-        Ok(text.to_owned())
+fn parse_folder(path: OsString) -> Result<OsString, &'static str> {
+    if Path::new(&path).is_absolute() {
+        Ok(path)
     } else {
-        Err("expected an absolute path".to_owned())
+        Err("expected an absolute path")
+    }
+}
+
+/// Reads `KEY=VALUE`, whatever bytes they are.
+fn parse_variable(text: OsString) -> Result<(OsString, OsString), &'static str> {
+    let mut key = text.into_vec();
+    match key.iter().position(|byte| *byte == b'=') {
+        Some(end @ 1..) => {
+            let value = key.split_off(end + 1);
+            key.truncate(end);
+            Ok((OsString::from_vec(key), OsString::from_vec(value)))
+        }
+        _ => Err("expected KEY=VALUE"),
     }
 }
 
@@ -88,10 +105,10 @@ pub(crate) async fn run(host: &HostArgs, mut args: RunArgs) -> Status {
         }
     };
     if terminal.is_some()
-        && let Ok(kind) = std::env::var("TERM")
+        && let Some(kind) = std::env::var_os("TERM")
     {
         // One that was asked for counts.
-        args.env.insert(0, ("TERM".to_owned(), kind));
+        args.env.insert(0, ("TERM".into(), kind));
     }
     let host = match host.open() {
         Ok(host) => host,

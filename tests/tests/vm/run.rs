@@ -2,7 +2,9 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -42,6 +44,52 @@ fn user_folder_and_entry_point_can_be_chosen() {
     ]);
 
     assert_eq!(stdout(&output), "nobody\n/made/for/this\n12\n");
+}
+
+/// Linux knows bytes.
+#[test]
+fn arguments_variables_and_the_folder_need_not_be_utf8() {
+    let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    let script = "printf '%s\\n' \"$1\"; pwd; tr '\\0' '\\n' < /proc/$$/environ | grep -a marked";
+    let output = Vk::new().run([
+        &bytes(b"run"),
+        &bytes(b"--env"),
+        &bytes(b"V\xff\xc0=\xfemarked\xc3"),
+        &bytes(b"--workdir"),
+        &bytes(b"/srv/\xe9"),
+        &bytes(b"--entrypoint"),
+        &bytes(b"/bin/sh"),
+        &bytes(b"local/default"),
+        &bytes(b"--"),
+        &bytes(b"-c"),
+        OsStr::new(script),
+        &bytes(b"sh"),
+        &bytes(b"\xff\xfe \xf0\x9f"),
+    ]);
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        OsStr::from_bytes(&output.stdout),
+        OsStr::from_bytes(b"\xff\xfe \xf0\x9f\n/srv/\xe9\nV\xff\xc0=\xfemarked\xc3\n")
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named_whatever_it_is_called() {
+    let program = OsString::from_vec(b"no-\xff-such".to_vec());
+    let output = Vk::new().run([
+        OsStr::new("run"),
+        OsStr::new("local/default"),
+        OsStr::new("--"),
+        &program,
+    ]);
+
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        told.contains("no `no-\u{fffd}-such` in the image's PATH"),
+        "{told}"
+    );
 }
 
 #[test]

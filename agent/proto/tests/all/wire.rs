@@ -1,6 +1,8 @@
 //! Pins the wire format: what stands in `fixtures` is what older and newer builds must read and write.
 
+use std::ffi::OsString;
 use std::fmt::Debug;
+use std::os::unix::ffi::OsStringExt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,6 +36,22 @@ fn hello_is_pinned() {
     assert_pinned(&[host, guest], include_str!("../fixtures/hello.json"));
 }
 
+fn bytes(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+#[test]
+fn what_is_neither_text_nor_bytes_is_refused() {
+    for argument in ["1", "null", "[256]", "[-1]", "[\"a\"]", "{}", "[1.5]"] {
+        let request = format!(r#"{{"exec":{{"argv":[{argument}]}}}}"#);
+
+        assert!(
+            serde_json::from_str::<Request>(&request).is_err(),
+            "{request}"
+        );
+    }
+}
+
 #[test]
 fn requests_are_pinned() {
     let requests = [
@@ -53,6 +71,16 @@ fn requests_are_pinned() {
                 rows: 25,
             }),
             ..Exec::default()
+        }),
+        Request::Exec(Exec {
+            argv: vec!["printf".into(), bytes(b"a\xff")],
+            env: vec![(bytes(b"\xfe"), bytes(b"\x01\x80"))],
+            cwd: Some(bytes(b"/\xe9")),
+            ..Exec::default()
+        }),
+        Request::PutTree(PutTree {
+            dest: bytes(b"/\xe9"),
+            ..PutTree::default()
         }),
         Request::PutTree(PutTree {
             dest: "/builds/group/project".into(),

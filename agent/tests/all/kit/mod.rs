@@ -89,7 +89,7 @@ pub fn bash(script: &str) -> ExecRequest {
 
 pub fn command(argv: &[&str]) -> ExecRequest {
     ExecRequest {
-        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        argv: argv.iter().map(Into::into).collect(),
         ..ExecRequest::default()
     }
 }

@@ -238,7 +238,7 @@ fn put_failure(error: &AgentError, scratch_bytes: u64) -> StageFailure {
 
 fn put_request(dest: &str, wipe: bool, owner: Option<&str>) -> PutTreeRequest {
     PutTreeRequest {
-        dest: dest.to_owned(),
+        dest: dest.into(),
         mkdir: true,
         wipe,
         owner: owner.map(str::to_owned),
