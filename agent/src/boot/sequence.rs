@@ -97,6 +97,7 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     // One thing after the other, nothing beside it: the kernel patches its own code as controllers are enabled and
     // modules load, and QEMU 7.2 can hang a second processor that runs that code just then (it translates
     // without the lock that keeps the code's page still).
+    settings::write()?;
     let cgroups = cgroup::set_up(parameters.pids).during("setting up cgroups")?;
     log.step("cgroups set up");
     modules::load(Path::new(MODULES_ORDER), Path::new(MODULES_DIR))?;
@@ -107,7 +108,6 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     nix::unistd::sethostname(&parameters.hostname).during("setting the host name")?;
     etc::write(&root, &parameters.hostname)?;
     sys::loopback_up().during("bringing the loopback interface up")?;
-    settings::write()?;
     root.mount_all(parameters.builds)?;
     root.switch()?;
     log.step("root switched");
