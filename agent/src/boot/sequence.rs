@@ -94,10 +94,10 @@ fn boot() -> Result<std::convert::Infallible, BootError> {
     fs::write("/proc/self/oom_score_adj", "-1000").during("protecting the agent")?;
     let processes = Processes::start().during("starting the reaper")?;
     log.step("kernel file systems mounted");
+    settings::write()?;
     // One thing after the other, nothing beside it: the kernel patches its own code as controllers are enabled and
     // modules load, and QEMU 7.2 can hang a second processor that runs that code just then (it translates
     // without the lock that keeps the code's page still).
-    settings::write()?;
     let cgroups = cgroup::set_up(parameters.pids).during("setting up cgroups")?;
     log.step("cgroups set up");
     modules::load(Path::new(MODULES_ORDER), Path::new(MODULES_DIR))?;
