@@ -13,7 +13,7 @@ use crate::xattr::XattrSets;
 use crate::{Compression, ConvertError, Limits};
 
 /// Counts up whenever the same layers may give other bytes than before. Part of the key of whoever keeps images.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Makes an EROFS image of layers. See the crate's documentation.
 pub struct Converter {

@@ -108,6 +108,15 @@ pub enum EntryProblem {
     /// Symbolic links on the way lead on without end.
     #[error("goes through too many symbolic links")]
     SymlinkLoop,
+    /// What its name says is a folder is a file that the same layer brings.
+    #[error("is below a file of the same layer")]
+    BelowFile,
+    /// Links would have to become folders for it, one because of the other.
+    #[error("is in the way of what the same layer brings through links")]
+    InTheWay,
+    /// Its own layer put something else in its place, or on the way to it.
+    #[error("is lost, as the same layer puts something else in its place or on the way to it")]
+    Lost,
     /// The root is no folder, or is to be removed.
     #[error("would replace or remove the image's root")]
     Root,

@@ -48,6 +48,7 @@ impl Image {
                         Refused::Limit(error) => error,
                     })?;
         }
+        self.tree.check_brought()?;
         self.give_back()?;
         Ok(applied)
     }
@@ -110,8 +111,7 @@ impl Image {
         }
         let node = match &entry.kind {
             Kind::Folder => {
-                let folder = self.tree.make_folders(folders)?;
-                self.tree.put_folder(folder, last, &attributes)?;
+                self.tree.put_folder(folders, last, &attributes)?;
                 return Ok(skipped);
             }
             Kind::File(contents) => self.contents(contents, reader)?,
@@ -131,8 +131,7 @@ impl Image {
             Kind::Other(kind) => return Err(EntryProblem::UnknownType(*kind).into()),
             Kind::HardLink(_) => return Ok(0),
         };
-        let folder = self.tree.make_folders(folders)?;
-        self.tree.put(folder, last, &attributes, node)?;
+        self.tree.put(folders, last, &attributes, node)?;
         Ok(skipped)
     }
 
@@ -141,12 +140,10 @@ impl Image {
         if matches!(hidden, b"" | b"." | b"..") {
             return Err(EntryProblem::EmptyWhiteout.into());
         }
-        let folder = self.tree.make_folders(folders)?;
         match mark {
-            OPAQUE => self.tree.clear(folder),
-            _ => self.tree.whiteout(folder, hidden),
+            OPAQUE => self.tree.clear(folders),
+            _ => self.tree.whiteout(folders, hidden),
         }
-        Ok(())
     }
 
     fn hard_link(&mut self, folders: &[&[u8]], name: &[u8], target: &[u8]) -> Result<(), Refused> {

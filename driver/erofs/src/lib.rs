@@ -7,8 +7,8 @@
 //!
 //! # How layers are applied
 //!
-//! As the [OCI image specification](https://github.com/opencontainers/image-spec/blob/main/layer.md) says, and
-//! where it is silent as containerd does:
+//! As the [OCI image specification](https://github.com/opencontainers/image-spec/blob/main/layer.md) says. Where it is
+//! silent, names lead through symbolic links, as with umoci, and no entry gets lost by that:
 //!
 //! - Whiteouts (`.wh.NAME`) and opaque marks (`.wh..wh..opq`) hide what lower layers brought, wherever they stand
 //!   in the layer, and nothing that their own layer brings. Other names that begin with `.wh..wh.` are left out.
@@ -16,9 +16,15 @@
 //! - The folders on the way to an entry are found as a process inside the image would find them: symbolic links of
 //!   this or earlier layers are followed, `..` and absolute targets stay inside the image, and a loop is an error.
 //!   The last part of the name is never followed: it is replaced, or merged if old and new are both folders.
-//! - Folders that are missing on the way are made (0755, root's, of 1970); a file in the way is replaced by one.
+//! - Folders that are missing on the way are made (0755, root's, of 1970); a file of a lower layer in the way is replaced
+//!   by one.
+//! - What a layer brings is found by its name in the end. Where a link of a lower layer leads to a file, or leads two
+//!   entries of the layer to one place, or one below the other, a folder takes the place of the link, as it would in Docker;
+//!   it has what the layer brings through the link, in whatever order. Where no folder can, the layer is refused: below
+//!   a file of its own, and where one of its entries has taken the place of another one, or of a folder or link on the way
+//!   to it, for good.
 //! - A hard link names a file of this layer or of an earlier one, found by the same rules.
-//! - The same name twice in a layer: the last one counts.
+//! - The same name twice in a layer: the last one counts, if nothing else of the layer is lost with the first.
 //! - A character device 0/0 is kept like any other. Below an overlay, as in vk's guests, it hides its own name.
 //! - Extended attributes are kept in the namespaces `user`, `trusted`, `security` and of POSIX ACLs. Others, and those
 //!   that overlayfs keeps for itself, are left out and counted.

@@ -19,7 +19,7 @@ pub struct Limits {
     /// 16 TiB count (EROFS: 2^32 blocks of 4 KiB). Default: 1 TiB.
     pub max_image_bytes: u64,
     /// Bytes of names, targets of symbolic links and distinct sets of extended attributes (with 128 bytes for each set
-    /// itself). At most 4 GiB count.
+    /// itself), and once more the whole names of entries that lead through symbolic links. At most 4 GiB count.
     /// Default: 48 MiB.
     pub max_metadata_bytes: u64,
 }

@@ -1,29 +1,36 @@
 //! Adding and removing.
 
+use super::brought::Coming;
 use super::{
     Attributes, Freed, InodeId, NONE, Name, NameId, Node, ROOT, Refused, Tree, kind, text_in,
 };
 use crate::EntryProblem;
 
 impl Tree {
-    /// A folder called `text` in `folder`: a new one, or the old one with new attributes.
+    /// A folder called `text` in the one that `folders` lead to: a new one, or the old one with new attributes.
     pub(crate) fn put_folder(
         &mut self,
-        folder: InodeId,
+        folders: &[&[u8]],
         text: &[u8],
         attributes: &Attributes,
     ) -> Result<(), Refused> {
-        let name = self.find_name(folder, text);
-        if let Some(name) = name
-            && self.inode(self.inode_of(name)).is_folder()
-        {
-            let inode = self.inode_of(name);
-            self.inode_mut(inode).set(attributes);
-            self.touch(name);
-            self.name_mut(name).explicit = true;
-            return Ok(());
-        }
-        self.new_folder(folder, text, attributes, true).map(|_| ())
+        let way = self.room_for(folders, text, Coming::Folder)?;
+        let old = self.find_name(way.folder, text);
+        let place = match old {
+            Some(name) if self.inode(self.inode_of(name)).is_folder() => {
+                self.fix_merged(&way, folders, text, name)?;
+                let inode = self.inode_of(name);
+                self.inode_mut(inode).set(attributes);
+                self.touch(name);
+                self.name_mut(name).explicit = true;
+                name
+            }
+            _ => {
+                self.fix_replaced(&way, old);
+                self.new_folder(way.folder, text, attributes, true)?
+            }
+        };
+        self.note(&way, folders, text, place)
     }
 
     /// New attributes for the root.
@@ -31,14 +38,15 @@ impl Tree {
         self.inode_mut(ROOT).set(attributes);
     }
 
-    /// A file called `text` in `folder`, instead of what was there.
+    /// A file called `text` in the folder that `folders` lead to, instead of what was there.
     pub(crate) fn put(
         &mut self,
-        folder: InodeId,
+        folders: &[&[u8]],
         text: &[u8],
         attributes: &Attributes,
         node: Node<'_>,
     ) -> Result<(), Refused> {
+        let way = self.room_for(folders, text, Coming::File(None))?;
         let (kind, size, place) = match node {
             Node::File { size, first_block } => (kind::FILE, size, first_block),
             Node::Symlink(target) => {
@@ -50,7 +58,10 @@ impl Tree {
             Node::Fifo => (kind::FIFO, 0, 0),
         };
         let inode = self.new_inode(kind, attributes, size, place);
-        self.enter(folder, text, inode, true)
+        let old = self.find_name(way.folder, text);
+        self.fix_replaced(&way, old);
+        let place = self.enter(way.folder, text, inode, true)?;
+        self.note(&way, folders, text, place)
     }
 
     /// Another name for the file `inode`: `text` in the folder that `folders` lead to.
@@ -65,28 +76,54 @@ impl Tree {
         }
         // Held, so that it survives if what gives way to its new name has its last one.
         self.hold(inode)?;
-        let entered = self.make_folders(folders).and_then(|folder| {
-            let name = self.find_name(folder, text);
-            match name.map(|name| self.inode_of(name)) == Some(inode) {
-                true => Ok(()),
-                false => self.enter(folder, text, inode, true),
-            }
-        });
+        let entered = self.enter_link(folders, text, inode);
         self.release(inode);
         entered
     }
 
-    /// Hides what lower layers have at `text` in `folder`.
-    pub(crate) fn whiteout(&mut self, folder: InodeId, text: &[u8]) {
-        if let Some(name) = self.find_name(folder, text) {
-            self.hide(name)
-                .into_iter()
-                .for_each(|inner| self.clear(inner));
-        }
+    fn enter_link(
+        &mut self,
+        folders: &[&[u8]],
+        text: &[u8],
+        inode: InodeId,
+    ) -> Result<(), Refused> {
+        let way = self.room_for(folders, text, Coming::File(Some(inode)))?;
+        let old = self.find_name(way.folder, text);
+        let place = match old {
+            Some(name) if self.inode_of(name) == inode => {
+                self.touch(name);
+                self.name_mut(name).explicit = true;
+                name
+            }
+            _ => {
+                self.fix_replaced(&way, old);
+                self.enter(way.folder, text, inode, true)?
+            }
+        };
+        self.note(&way, folders, text, place)
     }
 
-    /// Hides what lower layers have in `folder`, at any depth.
-    pub(crate) fn clear(&mut self, folder: InodeId) {
+    /// Hides what lower layers have at `text` in the folder that `folders` lead to.
+    pub(crate) fn whiteout(&mut self, folders: &[&[u8]], text: &[u8]) -> Result<(), Refused> {
+        let way = self.make_folders(folders)?;
+        self.fix(&way);
+        if let Some(name) = self.find_name(way.folder, text) {
+            self.hide(name)
+                .into_iter()
+                .for_each(|inner| self.clear_all(inner));
+        }
+        Ok(())
+    }
+
+    /// Hides what lower layers have in the folder that `folders` lead to, at any depth.
+    pub(crate) fn clear(&mut self, folders: &[&[u8]]) -> Result<(), Refused> {
+        let way = self.make_folders(folders)?;
+        self.fix(&way);
+        self.clear_all(way.folder);
+        Ok(())
+    }
+
+    fn clear_all(&mut self, folder: InodeId) {
         let mut folders = vec![folder];
         while let Some(folder) = folders.pop() {
             if self.inode(folder).cleared == self.layer {
@@ -143,10 +180,9 @@ impl Tree {
         text: &[u8],
         attributes: &Attributes,
         explicit: bool,
-    ) -> Result<InodeId, Refused> {
+    ) -> Result<NameId, Refused> {
         let inode = self.new_inode(kind::FOLDER, attributes, 0, NONE);
-        self.enter(folder, text, inode, explicit)?;
-        Ok(inode)
+        self.enter(folder, text, inode, explicit)
     }
 
     /// Gives `inode` the name `text` in `folder`, instead of what was there.
@@ -156,16 +192,17 @@ impl Tree {
         text: &[u8],
         inode: InodeId,
         explicit: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<NameId, Refused> {
         let len = u8::try_from(text.len()).map_err(|_| EntryProblem::NameTooLong)?;
         self.hold(inode)?;
-        if let Some(name) = self.find_name(folder, text) {
-            let old = self.inode_of(name);
+        if let Some(id) = self.find_name(folder, text) {
+            self.note_change();
+            let old = self.inode_of(id);
             let layer = self.layer;
-            let name = self.name_mut(name);
+            let name = self.name_mut(id);
             (name.inode, name.layer, name.explicit) = (inode, layer, explicit);
             self.unlink(old);
-            return Ok(());
+            return Ok(id);
         }
         let hash = self.hash(folder, text);
         let place = self.add_text(text)?;
@@ -198,16 +235,17 @@ impl Tree {
             let text = text_in(texts, name.text, name.len.into());
             std::hash::BuildHasher::hash_one(hasher, (name.parent, text))
         });
-        Ok(())
+        Ok(id)
     }
 
-    fn remove(&mut self, name: NameId) {
+    pub(super) fn remove(&mut self, name: NameId) {
         let inode = self.forget(name);
         self.unlink(inode);
     }
 
     /// Takes a name out of the index.
     fn forget(&mut self, name: NameId) -> InodeId {
+        self.note_change();
         let hash = self.hash(self.name(name).parent, self.text_of(name));
         if let Ok(entry) = self.index.find_entry(hash, |id| *id == name) {
             entry.remove();
@@ -229,7 +267,7 @@ impl Tree {
         }
     }
 
-    fn hold(&mut self, inode: InodeId) -> Result<(), Refused> {
+    pub(super) fn hold(&mut self, inode: InodeId) -> Result<(), Refused> {
         let inode = self.inode_mut(inode);
         inode.links = inode
             .links
@@ -238,7 +276,7 @@ impl Tree {
         Ok(())
     }
 
-    fn release(&mut self, id: InodeId) {
+    pub(super) fn release(&mut self, id: InodeId) {
         let inode = self.inode_mut(id);
         inode.links = inode.links.saturating_sub(1);
         let &mut super::Inode {

@@ -6,6 +6,7 @@
 //! what lower layers had in it: so whiteouts tell lower layers from their own, and no folder is searched twice for a
 //! layer.
 
+mod brought;
 mod change;
 mod find;
 
@@ -16,6 +17,7 @@ use hashbrown::HashTable;
 use crate::limits::{Limit, Limits};
 use crate::tar::Time;
 use crate::{ConvertError, EntryProblem};
+use brought::Brought;
 
 /// Number of a file's record.
 pub(crate) type InodeId = u32;
@@ -135,6 +137,7 @@ pub(crate) struct Tree {
     metadata: u64,
     /// Parts of paths walked so far.
     steps: u64,
+    brought: Brought,
     limits: Limits,
 }
 
@@ -152,6 +155,7 @@ impl Tree {
             entries: 0,
             metadata: 0,
             steps: 0,
+            brought: Brought::default(),
             limits,
         };
         tree.new_inode(kind::FOLDER, &Attributes::IMPLIED, 0, NONE);
@@ -164,6 +168,7 @@ impl Tree {
             limit: Limit::Layers,
             max: u64::from(u16::MAX),
         })?;
+        self.forget_brought();
         Ok(())
     }
 
@@ -197,8 +202,12 @@ impl Tree {
     /// Counts a step on the way to an entry. Ordinary paths have a dozen; links can make one of a few letters cost
     /// thousands.
     fn count_step(&mut self) -> Result<(), ConvertError> {
+        self.count_steps(1)
+    }
+
+    fn count_steps(&mut self, steps: usize) -> Result<(), ConvertError> {
         let max = self.limits.max_entries.saturating_mul(STEPS_PER_ENTRY);
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(steps as u64);
         match self.steps <= max {
             true => Ok(()),
             false => Err(ConvertError::TooLarge {
@@ -320,6 +329,16 @@ impl Inode {
 
     fn is_symlink(&self) -> bool {
         self.mode & kind::MASK == kind::SYMLINK
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes {
+            mode: self.mode & !kind::MASK,
+            uid: self.uid,
+            gid: self.gid,
+            mtime: self.mtime,
+            xattrs: self.xattrs,
+        }
     }
 
     fn set(&mut self, attributes: &Attributes) {

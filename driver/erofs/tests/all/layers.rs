@@ -166,12 +166,15 @@ fn any_type_replaces_any_other() {
         |path| vec![Entry::new(b'6', path)],
         |path| vec![Entry::new(b'3', path)],
     ];
+    let empty: fn(&str) -> Vec<Entry> = |path| vec![Entry::folder(path)];
     let (mut lower, mut upper, mut same) = (vec![], vec![], vec![]);
     for (i, old) in kinds.iter().enumerate() {
         for (j, new) in kinds.iter().enumerate() {
             let path = format!("{i}{j}");
             lower.extend(old(&path));
             upper.extend(new(&path));
+            // What is in a folder of the same layer would be lost.
+            let old = if i == 1 && j != 1 { &empty } else { old };
             same.extend(old(&path).into_iter().chain(new(&path)));
         }
     }
@@ -255,16 +258,17 @@ fn hard_links_share_their_file_within_and_across_layers() {
 
 #[test]
 fn a_hard_link_may_replace_what_its_target_is_found_by() {
-    let tree = tree_of(&[vec![
-        Entry::file("a/f", "x"),
-        Entry::hard_link("a", "a/f"),
-        Entry::hard_link("a", "a"),
-    ]]);
+    let lower = vec![Entry::file("a/f", "x")];
+    let upper = vec![Entry::hard_link("a", "a/f"), Entry::hard_link("a", "a")];
+    let tree = tree_of(&[lower, upper]);
 
     assert_eq!(tree.paths(), ["a"]);
     assert_eq!((tree.text("a"), tree.get("a").links), ("x".into(), 1));
 
-    let tree = tree_of(&[vec![Entry::file("a", "x"), Entry::hard_link("a/in", "a")]]);
+    let tree = tree_of(&[
+        vec![Entry::file("a", "x")],
+        vec![Entry::hard_link("a/in", "a")],
+    ]);
 
     assert_eq!(tree.paths(), ["a", "a/in"]);
     assert_eq!((tree.text("a/in"), tree.get("a/in").links), ("x".into(), 1));
@@ -344,6 +348,218 @@ fn names_are_found_through_symbolic_links_inside_the_image() {
         ]
     );
     assert_eq!(tree.get("usr/lib").mode, 0o711);
+}
+
+/// All orders of three entries.
+fn orders(entries: &[Entry; 3]) -> Vec<Vec<Entry>> {
+    [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ]
+    .map(|order| order.map(|at: usize| entries[at].clone()).to_vec())
+    .to_vec()
+}
+
+#[test]
+fn a_link_gives_way_to_a_folder_where_the_layer_brings_a_file_at_its_end() {
+    let lower = || {
+        vec![
+            Entry::folder("a").mode(0o700),
+            Entry::file("a/old", "1"),
+            Entry::symlink("c", "a"),
+        ]
+    };
+    let upper = [
+        Entry::file("a", "2"),
+        Entry::file("c/g", "2"),
+        Entry::file("c/d/h", "2"),
+    ];
+
+    let through_another = [
+        Entry::file("a", "2"),
+        Entry::file("c/g", "2"),
+        Entry::file("e/f", "2"),
+    ];
+    for upper in orders(&through_another) {
+        let lower = [lower(), vec![Entry::symlink("e", "c")]].concat();
+        let tree = tree_of(&[lower, upper]);
+
+        // `e` may still lead to `c`.
+        for name in ["a", "c/g"] {
+            assert_eq!(tree.text(name), "2");
+        }
+        match &tree.get("e").kind {
+            Kind::Folder => assert_eq!(tree.text("e/f"), "2"),
+            _ => assert_eq!(tree.text("c/f"), "2"),
+        }
+    }
+    for upper in orders(&upper) {
+        let tree = tree_of(&[lower(), upper]);
+
+        assert_eq!(tree.paths(), ["a", "c", "c/d", "c/d/h", "c/g"]);
+        assert_eq!((tree.text("a"), tree.text("c/g")), ("2".into(), "2".into()));
+        assert_eq!((tree.get("c").mode, tree.get("c/d").mode), (0o755, 0o755));
+    }
+}
+
+#[test]
+fn a_link_gives_way_to_a_folder_where_two_files_of_a_layer_would_be_one() {
+    let lower = || {
+        vec![
+            Entry::file("a/old", "1"),
+            Entry::symlink("c", "a"),
+            Entry::symlink("e", "c"),
+        ]
+    };
+    let upper = [
+        Entry::file("a/g", "2a"),
+        Entry::file("c/g", "2c"),
+        Entry::file("e/g", "2e"),
+    ];
+
+    for upper in orders(&upper) {
+        let tree = tree_of(&[lower(), upper]);
+
+        assert_eq!(tree.paths(), ["a", "a/g", "a/old", "c", "c/g", "e", "e/g"]);
+        for name in ["a", "c", "e"] {
+            assert_eq!(tree.text(format!("{name}/g")), format!("2{name}"));
+        }
+    }
+}
+
+#[test]
+fn a_link_gives_way_to_a_folder_where_it_leads_to_a_file() {
+    let tree = tree_of(&[
+        vec![Entry::file("t", "1"), Entry::symlink("c", "t")],
+        vec![Entry::file("c/g", "2")],
+    ]);
+
+    assert_eq!(tree.paths(), ["c", "c/g", "t"]);
+
+    // Or to its own place.
+    let tree = tree_of(&[
+        vec![Entry::symlink("c", "..")],
+        vec![Entry::file("c/c", "2")],
+    ]);
+
+    assert_eq!(tree.paths(), ["c", "c/c"]);
+}
+
+#[test]
+fn a_link_that_becomes_a_folder_takes_along_what_came_through_it() {
+    let lower = vec![
+        Entry::file("usr/lib/old", "1"),
+        Entry::symlink("lib", "usr/lib"),
+    ];
+    let upper = vec![
+        Entry::folder("lib/d").mode(0o711),
+        Entry::file("lib/d/f", "2"),
+        Entry::hard_link("lib/h", "usr/lib/d/f"),
+        Entry::symlink("lib/s", "d/f"),
+        Entry::file("usr/lib/own", "2"),
+        Entry::folder("lib").mode(0o700),
+    ];
+
+    let tree = tree_of(&[lower, upper]);
+
+    assert_eq!(
+        tree.paths(),
+        [
+            "lib",
+            "lib/d",
+            "lib/d/f",
+            "lib/h",
+            "lib/s",
+            "usr",
+            "usr/lib",
+            "usr/lib/old",
+            "usr/lib/own"
+        ]
+    );
+    assert_eq!(
+        (tree.get("lib").mode, tree.get("lib/d").mode),
+        (0o700, 0o711)
+    );
+    assert_eq!(tree.get("lib/h").nid, tree.get("lib/d/f").nid);
+}
+
+#[test]
+fn a_layer_that_loses_an_entry_of_its_own_is_refused() {
+    let lower = [
+        Entry::file("a/old", "1"),
+        Entry::symlink("c", "a"),
+        Entry::symlink("e", "c"),
+        Entry::folder("x"),
+    ];
+    let file = |path: &str| Entry::file(path, "2");
+    for (upper, lost, expected) in [
+        (vec![file("b/f"), file("b")], "b/f", EntryProblem::Lost),
+        (vec![file("b"), file("b/f")], "b/f", EntryProblem::BelowFile),
+        (
+            vec![file("b/f"), Entry::symlink("b", "x")],
+            "b/f",
+            EntryProblem::Lost,
+        ),
+        // The link is whited out, replaced, or must stay for what was hidden by it.
+        (vec![file("c/g"), file(".wh.c")], "c/g", EntryProblem::Lost),
+        (
+            vec![file("c/g"), file(".wh.c"), file("a")],
+            "c/g",
+            EntryProblem::Lost,
+        ),
+        (vec![file("c/g"), file("c")], "c/g", EntryProblem::Lost),
+        (
+            vec![file("c/.wh.old"), file("c/g"), file("a")],
+            "c/g",
+            EntryProblem::Lost,
+        ),
+        (vec![file("c/old"), file("a")], "c/old", EntryProblem::Lost),
+        // A link of the layer itself is no folder.
+        (
+            vec![Entry::symlink("l", "x"), file("l/g"), file("x/g")],
+            "l/g",
+            EntryProblem::Lost,
+        ),
+        (
+            vec![file("b"), Entry::symlink("l", "b"), file("l/g")],
+            "l/g",
+            EntryProblem::BelowFile,
+        ),
+    ] {
+        let told = format!("{upper:?}");
+        let error = convert(&[layer(&lower), layer(&upper)]).err().expect(&told);
+
+        let ConvertError::Entry { path, problem } = error else {
+            panic!("{error}: {told}");
+        };
+        assert_eq!((path.as_str(), problem), (lost, expected), "{told}");
+    }
+}
+
+#[test]
+fn an_entry_that_comes_again_is_not_lost() {
+    let tree = tree_of(&[
+        vec![Entry::folder("x"), Entry::symlink("c", "x")],
+        vec![
+            Entry::file("b/f", "first"),
+            Entry::symlink("b", "x"),
+            Entry::file("b/f", "second"),
+            Entry::file("c/g", "first"),
+            Entry::file("c/g", "second"),
+            Entry::file("c/h", "first"),
+            Entry::symlink("c", "./x"),
+        ],
+    ]);
+
+    assert_eq!(tree.paths(), ["b", "c", "x", "x/f", "x/g", "x/h"]);
+    assert_eq!(
+        (tree.text("x/f"), tree.text("x/g")),
+        ("second".into(), "second".into())
+    );
 }
 
 #[test]

@@ -16,3 +16,4 @@ mod hostile;
 mod layers;
 mod model;
 mod support;
+mod umoci;

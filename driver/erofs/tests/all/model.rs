@@ -1,10 +1,12 @@
 //! Random layers, compared with the plainest reading of the image specification: what a layer's marks name is taken
-//! from what is below it first, then the layer's entries are added one by one.
+//! from what is below it first, then the layer's entries are added one by one. What a layer brings is there in the end, or
+//! the layer is refused.
 
 use std::collections::BTreeMap;
 
 use crate::support::{Entry, Kind, convert, layer};
 use proptest::prelude::*;
+use vk_erofs::{ConvertError, EntryProblem};
 
 /// What a layer does at a path.
 #[derive(Clone, Debug)]
@@ -74,8 +76,19 @@ impl Node {
 
 type Step = (Vec<String>, Operation);
 
-/// Applies a layer to the model, and says which entries the layer has.
-fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> Vec<Entry> {
+/// Whether the way to a path leads through a file of the layer whose first file is `first`.
+fn is_below_file(root: &mut Node, path: &[String], first: usize) -> bool {
+    (0..path.len()).any(|len| match root.find(&path[..len]) {
+        Some(Node::File { id, .. } | Node::Fifo { id }) => *id >= first,
+        _ => false,
+    })
+}
+
+/// Applies a layer to the model, and says which entries the layer has, and whether it is refused.
+fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> (Vec<Entry>, bool) {
+    let first = *next_id + 1;
+    let mut is_refused = false;
+    let mut wanted: BTreeMap<&[String], Option<usize>> = BTreeMap::new();
     for (path, operation) in steps {
         let (last, above) = path.split_last().unwrap();
         match operation {
@@ -99,15 +112,22 @@ fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> Vec<Entry> {
         let name = path.join("/");
         *next_id += 1;
         let id = *next_id;
+        let count = entries.len();
+        let is_below_file = match operation {
+            Operation::Opaque => is_below_file(root, &[path, &[String::new()][..]].concat(), first),
+            _ => is_below_file(root, path, first),
+        };
         match operation {
             Operation::File(fill) => {
                 root.make(above)
                     .insert(last.clone(), Node::File { id, fill: *fill });
+                wanted.insert(path, Some(id));
                 brought.push(path.clone());
                 entries.push(Entry::file(name, vec![*fill; usize::from(*fill) * 40]));
             }
             Operation::Fifo => {
                 root.make(above).insert(last.clone(), Node::Fifo { id });
+                wanted.insert(path, Some(id));
                 entries.push(Entry::new(b'6', name));
             }
             Operation::Folder(mode) => {
@@ -120,6 +140,7 @@ fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> Vec<Entry> {
                     Node::Folder { mode: old, .. } => *old = mode,
                     other => *other = Node::empty(mode),
                 }
+                wanted.insert(path, None);
                 entries.push(Entry::folder(name).mode(mode));
             }
             Operation::Link(index) => {
@@ -129,6 +150,9 @@ fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> Vec<Entry> {
                 }
                 let target = index.get(&brought).clone();
                 let file = root.find(&target).unwrap().clone();
+                if let Node::File { id, .. } = &file {
+                    wanted.insert(path, Some(*id));
+                }
                 root.make(above).insert(last.clone(), file);
                 entries.push(Entry::hard_link(name, target.join("/")));
                 brought.push(path.clone());
@@ -143,8 +167,16 @@ fn apply(root: &mut Node, steps: &[Step], next_id: &mut usize) -> Vec<Entry> {
                 entries.push(Entry::file(format!("{name}/.wh..wh..opq"), ""));
             }
         }
+        is_refused |= is_below_file && entries.len() > count;
     }
-    entries
+    is_refused |= wanted
+        .into_iter()
+        .any(|(path, wanted)| match root.find(path) {
+            Some(Node::File { id, .. } | Node::Fifo { id }) => Some(*id) != wanted,
+            Some(Node::Folder { .. }) => wanted.is_some(),
+            None => true,
+        });
+    (entries, is_refused)
 }
 
 /// A file as both sides can tell it: type, contents or mode, and which other names it has.
@@ -201,14 +233,22 @@ proptest! {
     fn images_are_what_the_specification_says(layers in steps()) {
         let mut root = Node::empty(IMPLIED);
         let mut next_id = 0;
-        let layers: Vec<_> = layers
-            .iter()
-            .map(|steps| layer(&apply(&mut root, steps, &mut next_id)))
-            .collect();
+        let mut streams = Vec::new();
+        for steps in &layers {
+            let (entries, is_refused) = apply(&mut root, steps, &mut next_id);
+            streams.push(layer(&entries));
+            if is_refused {
+                let Err(ConvertError::Entry { problem, .. }) = convert(&streams) else {
+                    panic!("accepted: {steps:?}");
+                };
+                prop_assert!(matches!(problem, EntryProblem::BelowFile | EntryProblem::Lost));
+                return Ok(());
+            }
+        }
         let mut expected = Vec::new();
         tell(&root, String::new(), &mut expected);
 
-        let tree = convert(&layers).unwrap().tree();
+        let tree = convert(&streams).unwrap().tree();
 
         let found = tree.0.iter().map(|(path, found)| {
             let path = String::from_utf8(path.clone()).unwrap();
