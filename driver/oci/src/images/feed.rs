@@ -22,6 +22,9 @@ const PIECES: usize = 32;
 /// How many bytes are written to a file at a time.
 const BATCH: usize = 1 << 20;
 
+/// What a layer's file keeps no room for, if it is all zeros, in bytes: a block of most file systems.
+const BLOCK: usize = 4096;
+
 /// Why a layer did not come.
 #[derive(Debug)]
 pub(crate) enum FeedError {
@@ -172,15 +175,44 @@ impl SpoolWriter {
         let write = tokio::task::spawn_blocking(move || {
             let mut offset = spool.state().written;
             for piece in batch {
-                file.write_all_at(&piece, offset)?;
+                write_data(&file, offset, &piece)?;
                 offset += u64::try_from(piece.len()).unwrap_or(u64::MAX);
             }
+            // It may end with a hole.
+            file.set_len(offset)?;
             spool.state().written = offset;
             spool.changed.notify_all();
             Ok(())
         });
         write.await.map_err(io::Error::other)?
     }
+}
+
+/// Writes to a place of `file` where nothing was written yet, and leaves holes where `bytes` has zeros: a layer that is
+/// not compressed may have gigabytes of them.
+fn write_data(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    const ZEROS: [u8; BLOCK] = [0; BLOCK];
+    let into_block = usize::try_from(offset % BLOCK as u64).unwrap_or_default();
+    let (first, rest) = bytes.split_at((BLOCK - into_block).min(bytes.len()));
+    let mut at = offset;
+    let mut blocks = std::iter::once(first).chain(rest.chunks(BLOCK)).peekable();
+    let is_zero = |block: &&[u8]| ZEROS.get(..block.len()) == Some(*block);
+    let mut from = 0;
+    while blocks.peek().is_some() {
+        let zeros: usize = std::iter::from_fn(|| blocks.next_if(is_zero))
+            .map(<[u8]>::len)
+            .sum();
+        from += zeros;
+        at += zeros as u64;
+        let data: usize = std::iter::from_fn(|| blocks.next_if(|block| !is_zero(block)))
+            .map(<[u8]>::len)
+            .sum();
+        let some = bytes.get(from..from + data).unwrap_or_default();
+        file.write_all_at(some, at)?;
+        from += data;
+        at += data as u64;
+    }
+    Ok(())
 }
 
 impl Drop for SpoolWriter {
@@ -313,6 +345,42 @@ mod tests {
         drop(writer);
 
         assert_eq!(reader.join().unwrap().unwrap(), b"one two three");
+    }
+
+    #[tokio::test]
+    async fn zeros_of_a_layer_take_no_room_in_its_file() {
+        use std::os::unix::fs::MetadataExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("layer");
+        let (sink, mut feed) = through_file(path.clone());
+        let Sink::File(writer) = sink else { panic!() };
+        let file = writer.create().await.unwrap();
+        let mut expected = Vec::new();
+        let mut write = async |bytes: Vec<u8>| {
+            expected.extend_from_slice(&bytes);
+            writer.write(&file, vec![Bytes::from(bytes)]).await.unwrap();
+        };
+
+        write(b"begin".to_vec()).await;
+        // Pieces as the network brings them: no multiples of anything.
+        for len in (0..400).map(|n| 10_000 + n) {
+            write(vec![0; len]).await;
+        }
+        write([vec![0; 5000], vec![7; 9000], vec![0; 4096]].concat()).await;
+        write(vec![]).await;
+        write(vec![0; 1 << 20]).await;
+        let blocks = std::fs::metadata(&path).unwrap().blocks();
+        writer.0.finish(End::Whole);
+        drop(writer);
+        let read = tokio::task::spawn_blocking(move || {
+            let mut all = Vec::new();
+            feed.read_to_end(&mut all).map(|_| all)
+        });
+
+        assert!(read.await.unwrap().unwrap() == expected);
+        // Of 5 MB. In pages that may be larger than blocks.
+        assert!(blocks * 512 <= 256 << 10, "{blocks} blocks of 512 bytes");
     }
 
     #[tokio::test]

@@ -1,13 +1,12 @@
 //! An image of the store.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
+use super::digest::digest;
 use super::files::{StoreError, failed};
 use crate::images::platform::Platform;
 use crate::images::settings::ImageConfig;
@@ -15,10 +14,7 @@ use crate::registry::{Digest, Reference};
 
 /// Version of the entries' layout and records. Part of the key: entries of another version are not seen, and are
 /// collected as they fall out of use.
-const LAYOUT_VERSION: u32 = 3;
-
-/// How much is read at a time, in bytes.
-const READ: usize = 256 << 10;
+const LAYOUT_VERSION: u32 = 4;
 
 /// The file with the root file system.
 pub(super) const ROOTFS: &str = "rootfs.erofs";
@@ -61,7 +57,7 @@ pub(crate) struct EntryRecord {
     pub(crate) config: ImageConfig,
     /// Length of the root file system in bytes.
     pub(crate) rootfs_bytes: u64,
-    /// Digest of the root file system; [`Store::publish`](super::Store::publish) fills it in.
+    /// Digest of the root file system (see [`super::digest`]); [`Store::publish`](super::Store::publish) fills it in.
     pub(crate) rootfs_digest: String,
 }
 
@@ -121,20 +117,14 @@ pub(super) fn read(folder: &Path) -> Result<Option<EntryRecord>, StoreError> {
     Ok(Some(record).filter(|record| length.is_ok_and(|length| length == record.rootfs_bytes)))
 }
 
-/// Whether the root file system in an entry's folder has the bytes that its record tells. Reads all of it.
+/// Whether the root file system in an entry's folder has the bytes that its record tells. Reads all of it
+/// but its holes.
 pub(super) fn is_sound(folder: &Path, record: &EntryRecord) -> Result<bool, StoreError> {
     let path = folder.join(ROOTFS);
     let found = File::open(&path)
-        .and_then(digest)
+        .and_then(|file| digest(&file))
         .map_err(failed("read", &path))?;
     Ok(found.to_string() == record.rootfs_digest)
-}
-
-/// The digest of all that `file` gives.
-pub(super) fn digest(mut file: File) -> io::Result<Digest> {
-    let mut hasher = Sha256::new();
-    io::copy(&mut BufReader::with_capacity(READ, &mut file), &mut hasher)?;
-    Ok(Digest::from_sha256(hasher.finalize().into()))
 }
 
 /// Notes that an entry is used now.

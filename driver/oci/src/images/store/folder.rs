@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::digest::digest;
 use super::entry::{self, EntryRecord, Key, RECORD, ROOTFS, StoredImage};
 use super::files::{
     StoreError, failed, is_still, make_folder, names, open_lock, sync_folder, try_lock, write_whole,
@@ -317,7 +318,7 @@ fn sync_and_hash(path: &Path) -> Result<Digest, StoreError> {
     let (to_sync, to_read) = (open()?, open()?);
     std::thread::scope(|scope| {
         let synced = scope.spawn(move || to_sync.sync_all());
-        let digest = entry::digest(to_read).map_err(failed("read", path))?;
+        let digest = digest(&to_read).map_err(failed("read", path))?;
         match synced.join() {
             Ok(synced) => synced.map_err(failed("sync", path))?,
             Err(panic) => std::panic::resume_unwind(panic),

@@ -15,6 +15,7 @@
 
 mod checked;
 mod collect;
+mod digest;
 mod entry;
 mod files;
 mod folder;
