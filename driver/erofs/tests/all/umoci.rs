@@ -386,12 +386,20 @@ fn is_at_or_below(path: &str, folder: &str) -> bool {
 
 /// Whether marks of the layer are why a path differs:
 ///
-/// - The folder that a mark is in is there in the end, and those on the way to it. umoci leaves out what has nothing to hide.
+/// - The folder that a mark is in is made, and those on the way to it, whatever becomes of the way later. umoci leaves out what has nothing to hide.
 /// - A whiteout of a folder hides the folder's mode wherever it stands in the layer. umoci keeps the mode if something
 ///   of the layer came into the folder before.
 fn is_by_mark(layer: &[Entry], path: &str, ours: &Tree, umocis: &Tree) -> bool {
     let (our, umoci) = (ours.get(path), umocis.get(path));
     let is_folder = |seen: Option<&Seen>| seen.is_some_and(|seen| seen.what == Thing::Folder);
+    let is_implied = |seen: &Seen| seen.what == Thing::Folder && seen.mode == Some(0o755);
+    let is_left = umoci.is_none()
+        && (ours.iter())
+            .filter(|(other, _)| is_at_or_below(other, path))
+            .all(|(_, seen)| is_implied(seen));
+    if is_left && our.is_some() && layer.iter().any(|entry| mark(entry).is_some()) {
+        return true;
+    }
     layer.iter().filter_map(mark).any(|(folder, hidden)| {
         let Some((folder, walked)) = walk_folder(ours, folder) else {
             return false;
@@ -403,7 +411,7 @@ fn is_by_mark(layer: &[Entry], path: &str, ours: &Tree, umocis: &Tree) -> bool {
             None => folder,
         };
         let is_reset = is_folder(umoci) && is_at_or_below(path, &hidden);
-        is_folder(our) && our.is_some_and(|our| our.mode == Some(0o755)) && (is_made || is_reset)
+        our.is_some_and(is_implied) && (is_made || is_reset)
     })
 }
 
@@ -487,11 +495,19 @@ fn compare(stack: &[Vec<Make>]) -> Result<(), TestCaseError> {
                 return fail(format!("lost: {lost:?}, umoci: {umocis:?}"), layers);
             }
             (Ok(ours), Ok(umocis)) => {
-                let mut different = differences(&ours, &umocis);
+                let different = differences(&ours, &umocis);
                 if different.is_empty() {
                     continue;
                 }
-                different.retain(|(path, _)| !is_by_mark(newest, path, &ours, &umocis));
+                // Without what is explained: it may have been a hard link's first name.
+                let (mut our_rest, mut umoci_rest) = (ours.clone(), umocis.clone());
+                for (path, _) in &different {
+                    if is_by_mark(newest, path, &ours, &umocis) {
+                        our_rest.remove(path);
+                        umoci_rest.remove(path);
+                    }
+                }
+                let different = differences(&our_rest, &umoci_rest);
                 if !different.is_empty() && is_kept(&umocis) {
                     return fail(format!("{different:#?}"), layers);
                 }
