@@ -69,6 +69,35 @@ impl Tar {
         self.entry(path, tar::EntryType::Regular, mode, owner, content, None)
     }
 
+    /// A file of `size` bytes that are zeros but for `content` at `offset`, in GNU tar's form for sparse files.
+    ///
+    /// # Panics
+    ///
+    /// If `path` does not fit in a tar header.
+    #[must_use]
+    pub fn sparse_file(mut self, path: &str, size: u64, offset: u64, content: &[u8]) -> Self {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::GNUSparse);
+        header.set_path(path).expect("a path that fits");
+        header.set_mode(0o644);
+        header.set_size(content.len() as u64);
+        let gnu = header.as_gnu_mut().expect("GNU's header");
+        gnu.set_real_size(size);
+        for (part, (offset, len)) in gnu
+            .sparse
+            .iter_mut()
+            .zip([(offset, content.len() as u64), (size, 0)])
+        {
+            part.set_offset(offset);
+            part.set_length(len);
+        }
+        header.set_cksum();
+        self.builder
+            .append(&header, content)
+            .expect("an entry in memory");
+        self
+    }
+
     /// A symbolic link.
     #[must_use]
     pub fn symlink(self, path: &str, target: &str) -> Self {

@@ -384,35 +384,54 @@ fn is_at_or_below(path: &str, folder: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether marks of the layer are why a path differs:
-///
-/// - The folder that a mark is in is made, and those on the way to it, whatever becomes of the way later. umoci leaves out what has nothing to hide.
-/// - A whiteout of a folder hides the folder's mode wherever it stands in the layer. umoci keeps the mode if something
-///   of the layer came into the folder before.
-fn is_by_mark(layer: &[Entry], path: &str, ours: &Tree, umocis: &Tree) -> bool {
-    let (our, umoci) = (ours.get(path), umocis.get(path));
-    let is_folder = |seen: Option<&Seen>| seen.is_some_and(|seen| seen.what == Thing::Folder);
-    let is_implied = |seen: &Seen| seen.what == Thing::Folder && seen.mode == Some(0o755);
-    let is_left = umoci.is_none()
-        && (ours.iter())
-            .filter(|(other, _)| is_at_or_below(other, path))
-            .all(|(_, seen)| is_implied(seen));
-    if is_left && our.is_some() && layer.iter().any(|entry| mark(entry).is_some()) {
-        return true;
-    }
-    layer.iter().filter_map(mark).any(|(folder, hidden)| {
-        let Some((folder, walked)) = walk_folder(ours, folder) else {
-            return false;
+/// A mark of a layer, by what its way is when it comes.
+struct Marked {
+    /// All on the way to its folder, that one among them.
+    walked: Vec<String>,
+    /// What is hidden, and all below it.
+    hidden: String,
+}
+
+/// The marks of the newest layer.
+fn marks(layers: &[Vec<Entry>]) -> Vec<Marked> {
+    let (newest, lower) = layers.split_last().unwrap();
+    let mut marks = Vec::new();
+    for (at, entry) in newest.iter().enumerate() {
+        let Some((folder, hidden)) = mark(entry) else {
+            continue;
         };
-        let is_made = !is_folder(umoci) && walked.iter().any(|walked| walked == path);
+        // Without what comes later and may change the way.
+        let so_far = [lower, &[newest[..=at].to_vec()]].concat();
+        let Some((folder, walked)) =
+            (ours(&so_far).ok()).and_then(|tree| walk_folder(&tree, folder))
+        else {
+            continue;
+        };
         let hidden = match hidden {
             Some(hidden) if folder.is_empty() => hidden.to_owned(),
             Some(hidden) => format!("{folder}/{hidden}"),
             None => folder,
         };
-        let is_reset = is_folder(umoci) && is_at_or_below(path, &hidden);
-        our.is_some_and(is_implied) && (is_made || is_reset)
-    })
+        marks.push(Marked { walked, hidden });
+    }
+    marks
+}
+
+/// Whether marks are why a path differs:
+///
+/// - The folder that a mark is in is made, and those on the way to it, whatever becomes of the way later. umoci leaves
+///   out what has nothing to hide.
+/// - A whiteout of a folder hides the folder's mode wherever it stands in the layer. umoci keeps the mode if something
+///   of the layer came into the folder before.
+fn is_by_mark(marks: &[Marked], path: &str, ours: &Tree, umocis: &Tree) -> bool {
+    let (our, umoci) = (ours.get(path), umocis.get(path));
+    let is_folder = umoci.is_some_and(|seen| seen.what == Thing::Folder);
+    let is_implied = |seen: &Seen| seen.what == Thing::Folder && seen.mode == Some(0o755);
+    our.is_some_and(is_implied)
+        && marks.iter().any(|mark| match is_folder {
+            true => is_at_or_below(path, &mark.hidden),
+            false => mark.walked.iter().any(|walked| walked == path),
+        })
 }
 
 /// Whether umoci refuses a hard link because it has removed what the link leads to: that which has the link's name.
@@ -429,6 +448,16 @@ fn is_by_own_link(layer: &[Entry], told: &str, ours: &Tree) -> bool {
         })
 }
 
+/// Whether a hard link of the layer is to a file in whose place a folder is made here, for a mark in it.
+fn is_link_to_mark(layers: &[Vec<Entry>], umocis: &Tree) -> bool {
+    let marks = marks(layers);
+    let links = layers.iter().flatten().filter(|entry| entry.kind == b'1');
+    links.into_iter().any(|link| {
+        let target = place(umocis, std::str::from_utf8(&link.link).unwrap());
+        target.is_some_and(|target| marks.iter().any(|mark| mark.walked.contains(&target)))
+    })
+}
+
 /// The entries of a layer, the last one of each name, that a tree does not have at their names.
 fn lost(layer: &[Entry], tree: &Tree) -> Vec<String> {
     let mut wanted: BTreeMap<&[u8], &Entry> = BTreeMap::new();
@@ -437,7 +466,12 @@ fn lost(layer: &[Entry], tree: &Tree) -> Vec<String> {
     }
     let is_lost = |entry: &Entry| {
         let name = std::str::from_utf8(&entry.path).unwrap();
-        let Some(found) = place(tree, name).and_then(|place| tree.get(&place)) else {
+        let Some((place, walked)) = walk(tree, name) else {
+            return true;
+        };
+        // One that replaced a link on its own way is not found by the name that it came by.
+        let is_on_its_way = walked.iter().rev().skip(1).any(|walked| *walked == place);
+        let Some(found) = tree.get(&place).filter(|_| !is_on_its_way) else {
             return true;
         };
         let mtime = found.mtime.map(|mtime| u64::try_from(mtime).unwrap());
@@ -499,10 +533,11 @@ fn compare(stack: &[Vec<Make>]) -> Result<(), TestCaseError> {
                 if different.is_empty() {
                     continue;
                 }
+                let marks = marks(layers);
                 // Without what is explained: it may have been a hard link's first name.
                 let (mut our_rest, mut umoci_rest) = (ours.clone(), umocis.clone());
                 for (path, _) in &different {
-                    if is_by_mark(newest, path, &ours, &umocis) {
+                    if is_by_mark(&marks, path, &ours, &umocis) {
                         our_rest.remove(path);
                         umoci_rest.remove(path);
                     }
@@ -523,6 +558,7 @@ fn compare(stack: &[Vec<Make>]) -> Result<(), TestCaseError> {
                         EntryProblem::InTheWay | EntryProblem::Lost => !is_kept(&umocis),
                         // umoci does not look for the folder of a mark that has nothing to hide; containerd does.
                         EntryProblem::BelowFile => path.contains(".wh."),
+                        EntryProblem::LinkToFolder => is_link_to_mark(layers, &umocis),
                         _ => false,
                     },
                     _ => false,
