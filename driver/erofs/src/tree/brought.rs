@@ -423,12 +423,15 @@ impl Tree {
         Ok(attributes)
     }
 
-    /// The way to the folder of an entry, as it is now.
+    /// The way to the folder of an entry, as it is now, if there still is one.
     fn way_of(&mut self, record: &Record) -> Result<Option<Way>, Refused> {
         let full = self.brought.text(record).to_vec();
         let parts: Vec<&[u8]> = full.split(|byte| *byte == b'/').collect();
         let folders = parts.split_last().map_or(&[][..], |(_, folders)| folders);
-        self.way(folders)
+        match self.way(folders) {
+            Err(Refused::Entry(_)) => Ok(None),
+            way => way,
+        }
     }
 
     fn record_at(&self, place: NameId) -> Option<&Record> {

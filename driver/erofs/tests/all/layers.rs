@@ -518,6 +518,17 @@ fn a_layer_that_loses_an_entry_of_its_own_is_refused() {
             EntryProblem::Lost,
         ),
         (vec![file("c/old"), file("a")], "c/old", EntryProblem::Lost),
+        // The way that is lost leads on to a link without an end.
+        (
+            vec![
+                file("b/o"),
+                Entry::symlink("b", "o"),
+                Entry::symlink("o", "o"),
+                Entry::folder("c"),
+            ],
+            "b/o",
+            EntryProblem::Lost,
+        ),
         // A link of the layer itself is no folder.
         (
             vec![Entry::symlink("l", "x"), file("l/g"), file("x/g")],

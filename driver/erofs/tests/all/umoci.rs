@@ -469,11 +469,14 @@ fn lost(layer: &[Entry], tree: &Tree) -> Vec<String> {
         let Some((place, walked)) = walk(tree, name) else {
             return true;
         };
-        // One that replaced a link on its own way is not found by the name that it came by.
-        let is_on_its_way = walked.iter().rev().skip(1).any(|walked| *walked == place);
-        let Some(found) = tree.get(&place).filter(|_| !is_on_its_way) else {
+        let Some(found) = tree.get(&place) else {
             return true;
         };
+        // A link that replaced one on its own way is not found by the name that it came by.
+        let is_link = matches!(found.what, Thing::Symlink(_));
+        if is_link && walked.iter().rev().skip(1).any(|walked| *walked == place) {
+            return true;
+        }
         let mtime = found.mtime.map(|mtime| u64::try_from(mtime).unwrap());
         match (entry.kind, &found.what) {
             (b'5', what) => *what != Thing::Folder,
