@@ -453,11 +453,22 @@ fn is_by_own_link(layer: &[Entry], told: &str, ours: &Tree) -> bool {
 /// Whether a hard link of the layer is to a file in whose place a folder is made here, for a mark in it.
 fn is_link_to_mark(layers: &[Vec<Entry>], umocis: &Tree) -> bool {
     let marks = marks(layers);
-    let links = layers.iter().flatten().filter(|entry| entry.kind == b'1');
-    links.into_iter().any(|link| {
-        let target = place(umocis, std::str::from_utf8(&link.link).unwrap());
-        target.is_some_and(|target| marks.iter().any(|mark| mark.walked.contains(&target)))
-    })
+    let (newest, lower) = layers.split_last().unwrap();
+    // Where the target is before the layer, in the end, or by its name.
+    let before = ours(lower).unwrap_or_default();
+    newest
+        .iter()
+        .filter(|entry| entry.kind == b'1')
+        .any(|link| {
+            let target = std::str::from_utf8(&link.link).unwrap();
+            let places = [
+                place(&before, target),
+                place(umocis, target),
+                Some(target.to_owned()),
+            ];
+            let is_made = |place: &String| marks.iter().any(|mark| mark.walked.contains(place));
+            places.iter().flatten().any(is_made)
+        })
 }
 
 /// The entries of a layer, the last one of each name, that a tree does not have at their names.
