@@ -5,7 +5,7 @@
 //! because of a file in the way. What this layer is checked for then does not come from the converter: each of its files
 //! must be found by its name (see [`lost`]).
 //!
-//! Some stacks run each time. `VK_UMOCI_SECS=900 cargo test --release -p vk-erofs --test all umoci` runs new ones for so
+//! Some stacks run each time, always the same. `VK_UMOCI_SECS=900 cargo test --release -p vk-erofs --test all umoci` runs new ones for so
 //! many seconds and says how many they were.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
 use proptest::prelude::*;
-use proptest::test_runner::{TestCaseError, TestRunner};
+use proptest::test_runner::{RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use sha2::{Digest as _, Sha256};
 use vk_erofs::{ConvertError, EntryProblem};
 
@@ -602,7 +602,14 @@ fn stacks_become_what_umoci_makes_of_them() {
     });
     let mut count = 0;
     loop {
-        let mut runner = TestRunner::new(config.clone());
+        let mut runner = match until {
+            // The same each time: a rare stack that nobody explained yet is found by those who look for one.
+            None => TestRunner::new_with_rng(
+                config.clone(),
+                TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+            ),
+            Some(_) => TestRunner::new(config.clone()),
+        };
         let run = runner.run(&stacks(), |stack| compare(&stack));
         if let Err(error) = run {
             panic!("{error}");
