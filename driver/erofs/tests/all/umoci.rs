@@ -444,8 +444,10 @@ fn is_by_own_link(layer: &[Entry], told: &str, ours: &Tree) -> bool {
         .any(|entry| {
             let name = std::str::from_utf8(&entry.path).unwrap();
             let target = std::str::from_utf8(&entry.link).unwrap();
-            let is_replaced =
-                is_at_or_below(target, name) || place(ours, target) == place(ours, name);
+            let is_replaced = is_at_or_below(target, name)
+                || place(ours, name).is_some_and(|name| {
+                    is_at_or_below(target, &name) || place(ours, target) == Some(name)
+                });
             is_replaced && told.contains(&format!("unpack entry: {name}: link: "))
         })
 }
