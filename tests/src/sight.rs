@@ -1,5 +1,7 @@
 //! What a process saw: the lines of `tests/container/probe`, and how two sights are compared.
 
+#![expect(clippy::panic, reason = "a test kit fails by panicking")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! From what the host asks for to what the kernel takes.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -142,6 +142,7 @@ fn candidates(program: &OsStr, path: &OsStr) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
@@ -211,11 +212,10 @@ mod tests {
         };
         let term = |exec: &Exec| {
             let command = command(exec).unwrap();
-            let found = texts(&command.envp)
+            texts(&command.envp)
                 .into_iter()
                 .find(|variable| variable.starts_with("TERM="))
-                .map(str::to_owned);
-            found
+                .map(str::to_owned)
         };
 
         assert_eq!(term(&on_terminal(vec![])).as_deref(), Some("TERM=xterm"));

@@ -1,7 +1,5 @@
 //! `vk run`: how a command starts in its image, with pipes and on a terminal.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
-
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
