@@ -506,6 +506,16 @@ fn lost(layer: &[Entry], tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// Whether umoci loses an entry of the newest layer, in the end or until it comes again.
+fn loses(layers: &[Vec<Entry>]) -> bool {
+    let (newest, lower) = layers.split_last().unwrap();
+    (1..=newest.len()).any(|count| {
+        let so_far = &newest[..count];
+        let tree = umocis(&[lower, &[so_far.to_vec()]].concat());
+        tree.is_ok_and(|tree| !lost(so_far, &tree).is_empty())
+    })
+}
+
 /// Layers in short: of each entry its type, name and what it links to.
 fn told(layers: &[Vec<Entry>]) -> String {
     let told = |entry: &Entry| {
@@ -561,12 +571,14 @@ fn compare(stack: &[Vec<Make>]) -> Result<(), TestCaseError> {
                     }
                 }
                 let different = differences(&our_rest, &umoci_rest);
-                if !different.is_empty() && is_kept(&umocis) {
+                if !different.is_empty() && !loses(layers) {
                     return fail(format!("{different:#?}"), layers);
                 }
             }
             (Ok(ours), Err(told))
-                if !told.contains("not a directory") && !is_by_own_link(newest, &told, &ours) =>
+                if !told.contains("not a directory")
+                    && !is_by_own_link(newest, &told, &ours)
+                    && !loses(layers) =>
             {
                 return fail(format!("umoci refuses: {told}"), layers);
             }
@@ -580,7 +592,7 @@ fn compare(stack: &[Vec<Make>]) -> Result<(), TestCaseError> {
                     },
                     _ => false,
                 };
-                if !is_by_mark && is_kept(&umocis) {
+                if !is_by_mark && !loses(layers) {
                     return fail(format!("{error}, umoci: {:?}", umocis.keys()), layers);
                 }
             }
