@@ -5,7 +5,7 @@
 //! because of a file in the way. What this layer is checked for then does not come from the converter: each of its files
 //! must be found by its name (see [`lost`]).
 //!
-//! Some stacks run each time, always the same. `VK_UMOCI_SECS=900 cargo test --release -p vk-erofs --test all umoci` runs new ones for so
+//! The same stacks run each time. `VK_UMOCI_SECS=900 cargo test --release -p vk-erofs --test all umoci` runs new ones for so
 //! many seconds and says how many they were.
 
 use std::collections::BTreeMap;
@@ -437,19 +437,21 @@ fn is_by_mark(marks: &[Marked], path: &str, ours: &Tree, umocis: &Tree) -> bool 
 }
 
 /// Whether umoci refuses a hard link because it has removed what the link leads to: that which has the link's name.
-fn is_by_own_link(layer: &[Entry], told: &str, ours: &Tree) -> bool {
-    layer
-        .iter()
-        .filter(|entry| entry.kind == b'1')
-        .any(|entry| {
-            let name = std::str::from_utf8(&entry.path).unwrap();
-            let target = std::str::from_utf8(&entry.link).unwrap();
-            let is_replaced = is_at_or_below(target, name)
-                || place(ours, name).is_some_and(|name| {
-                    is_at_or_below(target, &name) || place(ours, target) == Some(name)
-                });
-            is_replaced && told.contains(&format!("unpack entry: {name}: link: "))
-        })
+fn is_by_own_link(layers: &[Vec<Entry>], told: &str) -> bool {
+    let (newest, lower) = layers.split_last().unwrap();
+    (0..newest.len()).any(|at| {
+        let name = std::str::from_utf8(&newest[at].path).unwrap();
+        if newest[at].kind != b'1' || !told.contains(&format!("unpack entry: {name}: link: ")) {
+            return false;
+        }
+        let target = std::str::from_utf8(&newest[at].link).unwrap();
+        let Ok(before) = ours(&[lower, &[newest[..at].to_vec()]].concat()) else {
+            return false;
+        };
+        let (name, target) = (place(&before, name), place(&before, target));
+        name.zip(target)
+            .is_some_and(|(name, target)| is_at_or_below(&target, &name))
+    })
 }
 
 /// Whether a hard link of the layer is to a file in whose place a folder is made here, for a mark in it.
@@ -575,9 +577,9 @@ fn compare(stack: &[Vec<Make>]) -> Result<(), TestCaseError> {
                     return fail(format!("{different:#?}"), layers);
                 }
             }
-            (Ok(ours), Err(told))
+            (Ok(_), Err(told))
                 if !told.contains("not a directory")
-                    && !is_by_own_link(newest, &told, &ours)
+                    && !is_by_own_link(layers, &told)
                     && !loses(layers) =>
             {
                 return fail(format!("umoci refuses: {told}"), layers);
@@ -616,13 +618,13 @@ fn stacks_become_what_umoci_makes_of_them() {
     });
     let mut count = 0;
     loop {
+        // The same stacks each time, unless new ones are wanted.
         let mut runner = match until {
-            // The same each time: a rare stack that nobody explained yet is found by those who look for one.
-            None => TestRunner::new_with_rng(
-                config.clone(),
-                TestRng::deterministic_rng(RngAlgorithm::ChaCha),
-            ),
             Some(_) => TestRunner::new(config.clone()),
+            None => {
+                let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+                TestRunner::new_with_rng(config.clone(), rng)
+            }
         };
         let run = runner.run(&stacks(), |stack| compare(&stack));
         if let Err(error) = run {
