@@ -448,9 +448,10 @@ fn is_by_own_link(layers: &[Vec<Entry>], told: &str) -> bool {
         let Ok(before) = ours(&[lower, &[newest[..at].to_vec()]].concat()) else {
             return false;
         };
-        let (name, target) = (place(&before, name), place(&before, target));
-        name.zip(target)
-            .is_some_and(|(name, target)| is_at_or_below(&target, &name))
+        let (place, way) = (place(&before, name), walk(&before, target));
+        place
+            .zip(way)
+            .is_some_and(|(place, (_, walked))| walked.contains(&place))
     })
 }
 
