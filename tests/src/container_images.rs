@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tar::EntryType::Directory;
 
 use crate::debian;
-use crate::image_maker::{Compression, Image, Tar};
+use crate::image_maker::{Compression, Image, Tar, busybox_program};
 use crate::vk::workspace;
 
 /// Where the program is in each image.
@@ -193,10 +193,7 @@ pub fn write_archive(image: &Image, name: &str, file: &Path) {
 
 fn probe_layer() -> Vec<u8> {
     let probe = fs::read(workspace().join("tests/container/probe")).expect("the probe");
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
-        .into_iter()
-        .find_map(|path| fs::read(path).ok())
-        .expect("busybox-static is installed (setup lists it)");
+    let busybox = fs::read(busybox_program()).expect("busybox can be read");
     Tar::new()
         .folder(".probe/", 0o755)
         .file(".probe/busybox", 0o755, &busybox)
@@ -348,10 +345,7 @@ fn odd_variables() -> Image {
 
 /// Nothing but a shell: none of the folders that a runtime mounts on.
 fn bare() -> Image {
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
-        .into_iter()
-        .find_map(|path| fs::read(path).ok())
-        .expect("busybox-static is installed (setup lists it)");
+    let busybox = fs::read(busybox_program()).expect("busybox can be read");
     let tar = Tar::new()
         .folder("bin/", 0o755)
         .file("bin/sh", 0o755, &busybox);

@@ -435,6 +435,20 @@ pub fn compressed(tar: &[u8], compression: Compression) -> Vec<u8> {
     }
 }
 
+/// The host's static busybox.
+///
+/// # Panics
+///
+/// If Debian's busybox-static is not installed.
+#[must_use]
+pub fn busybox_program() -> &'static Path {
+    ["/bin/busybox", "/usr/bin/busybox"]
+        .into_iter()
+        .map(Path::new)
+        .find(|path| path.is_file())
+        .expect("busybox-static is installed (setup lists it)")
+}
+
 /// `/bin/busybox` with a link for each of its tools, and the folders and files that a small system has.
 ///
 /// # Panics
@@ -442,10 +456,7 @@ pub fn compressed(tar: &[u8], compression: Compression) -> Vec<u8> {
 /// If Debian's busybox-static is not installed.
 #[must_use]
 pub fn busybox_layer() -> Vec<u8> {
-    let program = ["/bin/busybox", "/usr/bin/busybox"]
-        .into_iter()
-        .find(|path| Path::new(path).is_file())
-        .expect("busybox-static is installed (setup lists it)");
+    let program = busybox_program();
     let content = std::fs::read(program).expect("busybox can be read");
     let listed = std::process::Command::new(program)
         .arg("--list")
