@@ -386,7 +386,6 @@ setting kernel/numa_balancing	0
 setting kernel/numa_balancing_promote_rate_limit_MBps	65536
 setting kernel/oops_all_cpu_backtrace	0
 setting kernel/oops_limit	10000
-setting kernel/osrelease	6.1.0-57-cloud-amd64
 setting kernel/ostype	Linux
 setting kernel/overflowgid	65534
 setting kernel/overflowuid	65534
@@ -450,7 +449,6 @@ setting kernel/tracepoint_printk	0
 setting kernel/unknown_nmi_panic	0
 setting kernel/unprivileged_bpf_disabled	2
 setting kernel/unprivileged_userns_clone	1
-setting kernel/version	#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-3 (2026-11-26)
 setting kernel/warn_limit	0
 setting kernel/watchdog	1
 setting kernel/watchdog_cpumask	0-1

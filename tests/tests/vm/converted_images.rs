@@ -138,12 +138,12 @@ fn the_guest_sees_what_the_layers_say() {
         echo x > /nodes/null
         cat /{deep}; echo
         stat -c %s /sparse; tail -c 3 /sparse; echo
-        cat /proc/sys/net/ipv4/ping_group_range | tr '\t' ' '
         for p in with without; do
             su user -c "/$p/ping -c 1 127.0.0.1" >/dev/null 2>&1 && echo $p: works || echo $p: fails
         done
         "#
     );
+    // busybox's ping knows raw sockets only, which take a capability.
     vk.wait_for_place();
     let out = vk
         .command()
@@ -169,7 +169,6 @@ fn the_guest_sees_what_the_layers_say() {
 deep
 5368709123
 end
-1 0
 with: works
 without: fails
 ";
