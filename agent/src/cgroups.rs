@@ -165,7 +165,10 @@ impl ExecCgroup {
         let oom_kills = self.field("memory.events", "oom_kill").unwrap_or(0);
         let log = self.log.as_ref().filter(|_| oom_kills > 0);
         let refused = refused_starts(self.parent.as_fd()) > self.refused_before;
-        let limit = || read(self.parent.as_fd(), "pids.max")?.trim().parse().ok();
+        let limit = || {
+            let limit = read(self.parent.as_fd(), "pids.max").ok()?;
+            limit.trim().parse().ok()
+        };
         Met {
             oom_kills,
             oom_killed: log.map_or_else(Vec::new, |log| log.killed(&self.name, oom_kills)),
@@ -178,7 +181,7 @@ impl ExecCgroup {
     }
 
     fn read(&self, file: &str) -> Option<String> {
-        read(self.folder(), file)
+        read(self.folder(), file).ok()
     }
 }
 
@@ -190,18 +193,23 @@ fn refused_starts(folder: BorrowedFd<'_>) -> u64 {
 
 /// The number after `key` in a file of `key number` lines of the cgroup `folder`.
 fn field(folder: BorrowedFd<'_>, file: &str, key: &str) -> Option<u64> {
-    read(folder, file)?
+    read(folder, file)
+        .ok()?
         .lines()
         .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
 }
 
 /// The start of a file of the cgroup `folder`.
-fn read(folder: BorrowedFd<'_>, file: &str) -> Option<String> {
+///
+/// # Errors
+///
+/// What the kernel says.
+pub(crate) fn read(folder: BorrowedFd<'_>, file: &str) -> io::Result<String> {
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    let file = File::from(openat(folder, file, flags, Mode::empty()).ok()?);
+    let file = File::from(openat(folder, file, flags, Mode::empty())?);
     let mut text = String::new();
-    file.take(4096).read_to_string(&mut text).ok()?;
-    Some(text)
+    file.take(4096).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 impl Drop for ExecCgroup {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -9,7 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use crate::guest::{BootError, Guest, GuestSpec};
-use crate::guest::{FIND_SHELL, RootImage, RootImageError};
+use crate::guest::{FIND_SHELL, RootImage, RootImageError, from_root};
 use crate::guest::{LimitMet, SizeRequest, TooSmall};
 use crate::host::Host;
 use crate::job::{Cancel, CancelMode, CancelRequests};
@@ -306,6 +307,7 @@ fn request(image: &RootImage, spec: Command) -> Result<ExecRequest, Cause> {
         env: env.chain(spec.env).collect(),
         cwd: spec
             .working_dir
+            .map(|folder| from_root(Path::new(&folder)).into_os_string())
             .or_else(|| defaults.working_dir.as_ref().map(Into::into)),
         user: spec.user.or_else(|| defaults.user.clone()),
         kill_grace_ms: GRACE.as_secs() * 1000,

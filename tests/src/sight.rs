@@ -49,12 +49,6 @@ impl Sight {
         sight
     }
 
-    /// How many keys it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Whether nothing was seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {

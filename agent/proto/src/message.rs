@@ -35,7 +35,7 @@ pub struct Exec {
     /// Docker's default one.
     #[serde(with = "os_text::list")]
     pub argv: Vec<OsString>,
-    /// Set over what Docker gives a container (PATH, and HOME of the user) in this order: the last of equal names wins. Names
+    /// Set over what Docker gives a container (PATH, HOSTNAME, HOME of the user, TERM on a terminal) in this order: the last of equal names wins. Names
     /// are not empty and hold no `=`.
     #[serde(default, with = "os_text::pairs")]
     pub env: Vec<(OsString, OsString)>,

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 
-use nix::fcntl::{OFlag, open, openat};
+use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
@@ -104,9 +104,7 @@ fn folder(path: &str) -> io::Result<OwnedFd> {
 
 /// Enables what the kernel has, as Docker does for its containers.
 fn enable_all(cgroup: BorrowedFd<'_>) -> io::Result<()> {
-    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    let file = openat(cgroup, "cgroup.controllers", flags, Mode::empty())?;
-    let controllers = io::read_to_string(File::from(file))?;
+    let controllers = cgroups::read(cgroup, "cgroup.controllers")?;
     let words: Vec<String> = controllers
         .split_whitespace()
         .map(|name| format!("+{name}"))

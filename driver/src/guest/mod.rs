@@ -7,6 +7,6 @@ mod size;
 
 pub(crate) use boot::{BootError, Guest, GuestSpec};
 pub use limits::LimitMet;
-pub(crate) use root::{FIND_SHELL, ProcessDefaults, RootImage, RootImageError};
+pub(crate) use root::{FIND_SHELL, ProcessDefaults, RootImage, RootImageError, from_root};
 pub(crate) use size::{MIN_PIDS, TooSmall};
 pub use size::{SizeRequest, VmSize};

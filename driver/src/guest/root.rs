@@ -1,6 +1,6 @@
 //! What a VM boots as its root, and what the image says of the processes that run in it.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use vk_hub_proto::job::Failure;
@@ -191,34 +191,31 @@ fn runs_here(name: &str, text: &str) -> Result<(), RootImageError> {
 
 /// A folder's path that is meant from the root, whether it says so or not, in its shortest form. As Docker does, `..` takes away the
 /// name before it, be that a link or not.
-fn from_root(folder: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in folder.split('/') {
+pub(crate) fn from_root(folder: &Path) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for part in folder.components() {
         match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => {
+                clean.pop();
             }
-            part => parts.push(part),
+            _ => {}
         }
     }
-    format!("/{}", parts.join("/"))
+    clean
 }
 
 impl From<ImageConfig> for ProcessDefaults {
     fn from(config: ImageConfig) -> Self {
         let given = |text: String| Some(text).filter(|text| !text.is_empty());
+        let folder = |path: &str| from_root(Path::new(path)).to_string_lossy().into_owned();
         Self {
             env: config.env,
             user: given(config.user),
-            working_dir: given(config.working_dir).map(|folder| from_root(&folder)),
+            working_dir: given(config.working_dir).as_deref().map(folder),
             entrypoint: config.entrypoint,
             cmd: config.cmd,
-            volumes: config
-                .volumes
-                .iter()
-                .map(|folder| from_root(folder))
-                .collect(),
+            volumes: config.volumes.iter().map(|path| folder(path)).collect(),
         }
     }
 }
@@ -236,7 +233,11 @@ mod tests {
             ("../..", "/"),
             ("/", "/"),
         ] {
-            assert_eq!(from_root(written), meant, "{written:?}");
+            assert_eq!(
+                from_root(Path::new(written)),
+                Path::new(meant),
+                "{written:?}"
+            );
         }
     }
 }

@@ -28,7 +28,7 @@ fn user_folder_and_entry_point_can_be_chosen() {
         "--user",
         "nobody",
         "--workdir",
-        "/made/for/this",
+        "/gone/../made/for/this",
         "--entrypoint",
         "/usr/bin/env",
         "--env",
@@ -38,7 +38,7 @@ fn user_folder_and_entry_point_can_be_chosen() {
         "B=2",
         "sh",
         "-c",
-        "id -un; pwd; echo $A$B",
+        "id -un; pwd; echo $A$B; ls -d /gone 2>/dev/null; true",
     ]);
 
     assert_eq!(stdout(&output), "nobody\n/made/for/this\n12\n");

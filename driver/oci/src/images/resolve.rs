@@ -3,6 +3,7 @@
 use super::error::PullCause;
 use super::index::Search;
 use super::manifest::{self, Document, ImageManifest, ManifestError};
+use super::platform::Platform;
 use super::pull::Pull;
 use super::settings::{self, ConfigBlob};
 use crate::registry::{BlobSize, Digest, Manifest, RegistryError};
@@ -62,9 +63,7 @@ impl Pull<'_> {
             let mut config = None;
             if !lead.is_for_platform {
                 let read = self.config(&manifest).await?;
-                if let Some(platform) = &read.platform
-                    && platform.distance(self.platform).is_none()
-                {
+                if let Some(platform) = self.other_platform(&read) {
                     search.pass_other(platform);
                     continue;
                 }
@@ -108,15 +107,22 @@ impl Pull<'_> {
         })
     }
 
+    /// What an image is for, if that does not serve the platform.
+    fn other_platform<'c>(&self, config: &'c ConfigBlob) -> Option<&'c Platform> {
+        let platform = config.platform.as_ref()?;
+        platform
+            .distance(self.platform)
+            .is_none()
+            .then_some(platform)
+    }
+
     /// Whether manifest and configuration are of one image, for this platform.
     pub(super) fn check(
         &self,
         manifest: &ImageManifest,
         config: &ConfigBlob,
     ) -> Result<(), PullCause> {
-        if let Some(platform) = &config.platform
-            && platform.distance(self.platform).is_none()
-        {
+        if let Some(platform) = self.other_platform(config) {
             return Err(self.unusable(ManifestError::Platform {
                 wanted: self.platform.to_string(),
                 available: platform.to_string(),
